@@ -1,0 +1,106 @@
+"""What `kubehenge doctor` finds out about the management cluster: reachable, signed in, Cluster API there, rights (reading only)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kubehenge.drivers.findings import Finding
+from kubehenge.drivers.kube import kinds
+from kubehenge.drivers.kube.client import KubeClient
+from kubehenge.drivers.kube.errors import is_unserved
+from kubehenge.drivers.kube.kinds import Served
+from kubehenge.errors import KubehengeError, RefusedError
+
+OLDEST = (1, 30)
+
+_READ = ("get", "list", "watch")
+_WRITE = ("get", "list", "watch", "create", "patch", "delete")
+NEEDS: tuple[tuple[Served, tuple[str, ...]], ...] = (
+    (kinds.WRITTEN[kinds.NAMESPACE], ("get", "list", "watch", "create", "patch")),
+    (kinds.WRITTEN[kinds.SECRET], _WRITE),
+    (kinds.WRITTEN[kinds.RESOURCE_SET], _WRITE),
+    (kinds.CLUSTERS, _WRITE),
+    (kinds.CLASSES, _READ),
+    (kinds.MACHINES, _READ),
+    (kinds.PROXMOX_MACHINES, _READ),
+    (kinds.PROXMOX_CLUSTERS, ("list", "patch")),
+)
+"""What Kubehenge's ServiceAccount may have to do, and nothing more."""
+
+
+def probe(client: KubeClient) -> list[Finding]:
+    """Look at the API server, the kinds it serves and what the account may do there; never raises for what it finds."""
+    with client.apart() as apart:
+        reachable = _reachable(apart)
+        return [reachable, *_served(apart), *_rights(apart)] if reachable.ok else [reachable]
+
+
+def _reachable(client: KubeClient) -> Finding:
+    what = f"management cluster at {client.url}"
+    try:
+        version = client.get("/version")
+        client.get(kinds.WRITTEN[kinds.NAMESPACE].root)
+    except KubehengeError as exc:
+        mend = "Check the kubeconfig: its address, its CA, and that its token or certificate has not expired."
+        return Finding(what=what, ok=False, detail=str(exc), mend=mend)
+    release = str(version.get("gitVersion", ""))
+    number = tuple(int(part) for part in re.findall(r"\d+", release)[:2])
+    if number < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        return Finding(what=what, ok=False, detail=f"Kubernetes {release}", mend=f"Upgrade the management cluster to {oldest} or newer.")
+    return Finding(what=what, ok=True, detail=f"reachable, certificate trusted, account accepted, Kubernetes {release}")
+
+
+def _served(client: KubeClient) -> Iterator[Finding]:
+    for root in dict.fromkeys(served.root for served, _ in NEEDS if served.group):
+        wanted = sorted(served.plural for served, _ in NEEDS if served.root == root)
+        group = root.removeprefix("/apis/")
+        what = f"API {group}"
+        mend = f"Install or upgrade the provider that serves {group}."
+        try:
+            listed = client.get(root)
+        except RefusedError as exc:
+            yield Finding(what=what, ok=False, detail="not served" if is_unserved(exc) else str(exc), mend=mend)
+            continue
+        except KubehengeError as exc:
+            yield Finding(what=what, ok=False, detail=str(exc), mend="Look at the API server and its webhooks.")
+            continue
+        there = {resource.get("name") for resource in listed.get("resources") or ()}
+        missing = [plural for plural in wanted if plural not in there]
+        yield Finding(
+            what=what,
+            ok=not missing,
+            detail=f"missing: {', '.join(missing)}" if missing else ", ".join(wanted),
+            mend=mend if missing else "",
+        )
+
+
+def _rights(client: KubeClient) -> Iterator[Finding]:
+    for served, verbs in NEEDS:
+        what = f"rights on {served.plural}"
+        try:
+            denied = [verb for verb in verbs if not _may(client, served, verb)]
+        except RefusedError as exc:
+            if is_unserved(exc):
+                yield Finding(what="rights in the management cluster", ok=True, detail="this API server cannot be asked about them")
+                return
+            yield Finding(what=what, ok=False, detail=str(exc), mend="Let the account create SelfSubjectAccessReviews.")
+            continue
+        except KubehengeError as exc:
+            yield Finding(what=what, ok=False, detail=str(exc), mend="Look at the API server.")
+            continue
+        mend = f"Give the account's ClusterRole {', '.join(denied)} on {served.plural}.{served.group}".rstrip(".") + "." if denied else ""
+        yield Finding(what=what, ok=not denied, detail=f"missing: {', '.join(denied)}" if denied else ", ".join(verbs), mend=mend)
+
+
+def _may(client: KubeClient, served: Served, verb: str) -> bool:
+    review = client.ask(
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": verb, "group": served.group, "resource": served.plural}},
+        },
+    )
+    return bool((review.get("status") or {}).get("allowed"))

@@ -1,0 +1,211 @@
+"""
+The webhooks that judge objects: Cluster API's on Clusters and ClusterClasses, the providers' on their templates.
+
+Source: what they refuse, in their words, as tried on Cluster API 1.14.2 and capmox 0.9.0.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Any
+
+from kubehenge.lab.kube import kinds, variables, versions
+from kubehenge.lab.kube.errors import Cause, FieldError, denied, invalid
+from kubehenge.lab.kube.kinds import Kind, Obj
+from kubehenge.lab.kube.storage import Store
+
+CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+OWNED_LABEL = "topology.cluster.x-k8s.io/owned"
+SKIP_VERSION_CHECK = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check"
+_DEFAULTING = "default.cluster.cluster.x-k8s.io"
+_VALIDATING = "validation.cluster.cluster.x-k8s.io"
+_TOPOLOGY = "spec.topology"
+_CLASS_MISSING = (
+    "Cluster refers to ClusterClass {}, but this ClusterClass does not exist. Cluster topology has not been fully validated. "
+    "The ClusterClass must be created to reconcile the Cluster"
+)
+_IMMUTABLE = {kinds.PROXMOX_MACHINE_TEMPLATE: "ProxmoxMachineTemplate is immutable"}
+
+
+class Admission:
+    """The verdict on each create, update and delete; it reads the store and writes nothing but defaults into the object."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def admit(self, kind: Kind, live: Obj | None, new: Obj) -> tuple[str, ...]:
+        """
+        Fill in defaults, in place, and judge; the answer are warnings.
+
+        Errors: ApiError 422.
+        """
+        if kind is kinds.CLUSTER:
+            return self._cluster(live, new)
+        if live is not None and kind in _IMMUTABLE and live.get("spec") != new.get("spec"):
+            error = FieldError(field="spec", cause=Cause.FORBIDDEN, detail=_IMMUTABLE[kind])
+            raise invalid(kind, new["metadata"]["name"], [error], webhook=f"validation.{kind.kind.lower()}.{kind.group}")
+        if kind is kinds.CLUSTER_RESOURCE_SET:
+            self._resource_set(live, new)
+        return ()
+
+    def check_delete(self, kind: Kind, live: Obj) -> None:
+        """
+        Judge a deletion.
+
+        Errors: ApiError 403 for a ClusterClass that a Cluster uses.
+        """
+        if kind is not kinds.CLUSTER_CLASS:
+            return
+        key = (live["metadata"]["namespace"], live["metadata"]["name"])
+        users = [f"{record.namespace}/{record.name}" for record in self._store.scan(kinds.CLUSTER) if class_of(record.obj()) == key]
+        if users:
+            webhook = "validation.clusterclass.cluster.x-k8s.io"
+            raise denied(webhook, f"ClusterClass cannot be deleted because it is used by Cluster(s): {','.join(users)}")
+
+    def _cluster(self, live: Obj | None, new: Obj) -> tuple[str, ...]:
+        warnings = self._variables(live, new)
+        wrong = list(self._spec(live, new))
+        if "deletionTimestamp" not in new["metadata"]:
+            wrong.extend(self._topology(live, new))
+        if wrong:
+            raise invalid(kinds.CLUSTER, new["metadata"]["name"], wrong, webhook=_VALIDATING)
+        return warnings
+
+    def _variables(self, live: Obj | None, new: Obj) -> tuple[str, ...]:
+        """Fill in and judge the variables by the class; without the class there is only a warning."""
+        topology = (new.get("spec") or {}).get("topology")
+        key = class_of(new)
+        if not topology or key is None:
+            return ()
+        if not topology["version"].startswith("v"):
+            topology["version"] = f"v{topology['version']}"
+        found = self._store.find(kinds.CLUSTER_CLASS, *key)
+        if found is None:
+            return (_CLASS_MISSING.format("/".join(key)),)
+        definitions = found.obj()["spec"].get("variables") or []
+        values = variables.default_values(definitions, topology.get("variables") or [])
+        if values:
+            topology["variables"] = values
+        old = ((live or {}).get("spec", {}).get("topology") or {}).get("variables") or []
+        if wrong := list(variables.check_values(definitions, values, old, f"{_TOPOLOGY}.variables")):
+            raise invalid(kinds.CLUSTER, new["metadata"]["name"], wrong, webhook=_DEFAULTING)
+        return ()
+
+    def _spec(self, live: Obj | None, new: Obj) -> Iterator[FieldError]:
+        spec, old = new.get("spec") or {}, (live or {}).get("spec") or {}
+        for name in ("infrastructureRef", "controlPlaneRef"):
+            if name in old and name not in spec:
+                yield FieldError(field=f"spec.{name}", cause=Cause.FORBIDDEN, detail="cannot be removed")
+        if not {"controlPlaneRef", "infrastructureRef", "topology"} & spec.keys():
+            detail = "one of spec.controlPlaneRef, spec.infrastructureRef or spec.topology must be set"
+            yield FieldError(field="spec", cause=Cause.FORBIDDEN, detail=detail)
+        for name in ("pods", "services"):
+            blocks = ((spec.get("clusterNetwork") or {}).get(name) or {}).get("cidrBlocks") or []
+            for index, block in enumerate(blocks):
+                if not _is_network(block):
+                    field = f"spec.clusterNetwork.{name}.cidrBlocks[{index}]"
+                    yield FieldError(field=field, cause=Cause.INVALID, value=block, detail=f"invalid CIDR address: {block}")
+        if "topology" in old and "topology" not in spec:
+            yield FieldError(field=_TOPOLOGY, cause=Cause.FORBIDDEN, detail="cannot be removed from an existing Cluster")
+
+    def _topology(self, live: Obj | None, new: Obj) -> Iterator[FieldError]:
+        topology = (new.get("spec") or {}).get("topology")
+        if not topology:
+            return
+        path, wanted = f"{_TOPOLOGY}.version", topology["version"]
+        version = versions.parse(wanted)
+        if version is None:
+            yield FieldError(field=path, cause=Cause.INVALID, value=wanted, detail="version must be a valid semantic version")
+        old = ((live or {}).get("spec") or {}).get("topology")
+        if not old or live is None:
+            if live is not None:
+                detail = "cannot be set on an existing Cluster without a topology"
+                yield FieldError(field=_TOPOLOGY, cause=Cause.FORBIDDEN, detail=detail)
+            return
+        before = versions.parse(old["version"])
+        if (
+            version is None
+            or before is None
+            or version.text == before.text
+            or SKIP_VERSION_CHECK in (new["metadata"].get("annotations") or {})
+        ):
+            return
+        if detail := _version_step(before, version) or self._version_unsettled(live, before):
+            yield FieldError(field=path, cause=Cause.INVALID, value=wanted, detail=detail)
+
+    def _version_unsettled(self, live: Obj, before: versions.Version) -> str:
+        """Why the version cannot be changed now: an earlier version has not reached every machine yet."""
+        reasons = []
+        reference = live["spec"].get("controlPlaneRef")
+        control = self._find(reference, live["metadata"]["namespace"]) if reference else None
+        if control is None:
+            reasons.append("failed to check if control plane is upgrading: failed to get control plane object")
+        else:
+            asked, seen = control["spec"].get("version", ""), (control.get("status") or {}).get("version", "")
+            if asked.removeprefix("v") != before.text:
+                shown = asked.removeprefix("v")
+                reasons.append(
+                    f"Cluster.spec.topology.version {before.text} was not propagated to control plane yet (control plane version {shown})"
+                )
+            elif not seen:
+                reasons.append("control plane is currently provisioning")
+            elif seen != asked:
+                reasons.append("control plane is still completing a previous upgrade")
+        busy = [pool["metadata"]["name"] for pool in self._pools(live) if _pool_upgrading(pool, before)]
+        if busy:
+            reasons.append(f"there are still MachineDeployments completing a previous upgrade: [{', '.join(busy)}]")
+        if not reasons:
+            return ""
+        text = reasons[0] if len(reasons) == 1 else "[" + ", ".join(reasons) + "]"
+        return f"version cannot be changed: {text}"
+
+    def _pools(self, cluster: Obj) -> Iterator[Obj]:
+        name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
+        for record in self._store.scan(kinds.MACHINE_DEPLOYMENT, namespace):
+            if record.labels.get(CLUSTER_NAME_LABEL) == name and OWNED_LABEL in record.labels:
+                yield record.obj()
+
+    def _find(self, reference: dict[str, str], namespace: str) -> Obj | None:
+        kind = kinds.find_by_name(reference["apiGroup"], reference["kind"])
+        record = self._store.find(kind, namespace, reference["name"]) if kind is not None else None
+        return record.obj() if record is not None else None
+
+    def _resource_set(self, live: Obj | None, new: Obj) -> None:
+        spec = new["spec"]
+        spec.setdefault("strategy", "ApplyOnce")
+        if live is not None and live["spec"].get("strategy") != spec["strategy"]:
+            error = FieldError(field="spec.strategy", cause=Cause.INVALID, value=spec["strategy"], detail="field is immutable")
+            webhook = "validation.clusterresourceset.addons.cluster.x-k8s.io"
+            raise invalid(kinds.CLUSTER_RESOURCE_SET, new["metadata"]["name"], [error], webhook=webhook)
+
+
+def class_of(cluster: Obj) -> tuple[str, str] | None:
+    """Namespace and name of a Cluster's ClusterClass; None without a topology."""
+    reference = ((cluster.get("spec") or {}).get("topology") or {}).get("classRef")
+    if not reference:
+        return None
+    return (reference.get("namespace") or cluster["metadata"]["namespace"], reference["name"])
+
+
+def _version_step(before: versions.Version, after: versions.Version) -> str:
+    if after.numbers < before.numbers:
+        return f'version cannot be decreased from "{before.text}" to "{after.text}"'
+    if (after.major, after.minor) >= (before.major, before.minor + 2):
+        return f'version cannot be increased from "{before.text}" to "{after.text}"'
+    return ""
+
+
+def _pool_upgrading(pool: Obj, before: versions.Version) -> bool:
+    if pool["spec"]["template"]["spec"].get("version", "").removeprefix("v") != before.text:
+        return True
+    seen: list[dict[str, Any]] = (pool.get("status") or {}).get("versions") or []
+    return any(entry["version"].removeprefix("v") != before.text for entry in seen)
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return "/" in text

@@ -1,0 +1,218 @@
+"""One Cluster, whole: paused, built, rolled, scaled, and taken down in order."""
+
+from __future__ import annotations
+
+import base64
+
+import structlog
+import yaml
+
+from kubehenge.lab.kube import kinds
+from kubehenge.lab.kube.admission import CLUSTER_NAME_LABEL, class_of
+from kubehenge.lab.kube.capi import desired
+from kubehenge.lab.kube.capi.cluster_status import Picture, status_of
+from kubehenge.lab.kube.capi.conditions import Condition, condition
+from kubehenge.lab.kube.capi.objects import CONTROL_PLANE_LABEL, Objects, owner, reference
+from kubehenge.lab.kube.capi.scaling import Counts, Scaling
+from kubehenge.lab.kube.capi.topology import Topology, TopologyController
+from kubehenge.lab.kube.errors import ApiError
+from kubehenge.lab.kube.kinds import Kind, Obj
+
+FINALIZER = "cluster.cluster.x-k8s.io"
+CONTROL_PLANE_FINALIZER = "lab.controlplane.cluster.x-k8s.io"
+_NOT_DELETING = condition("Deleting", False, "NotDeleting")
+_RECONCILED = condition("TopologyReconciled", True, "ReconcileSucceeded")
+
+log = structlog.get_logger()
+
+
+class Clusters:
+    """Brings Clusters further; each call is one pass over everything of one Cluster, and waits for nothing."""
+
+    def __init__(self, objects: Objects, *, workload_pool: str) -> None:
+        self._objects = objects
+        self._topology = TopologyController(objects)
+        self._scaling = Scaling(objects)
+        self._workload_pool = workload_pool
+
+    def reconcile(self, namespace: str, name: str) -> float | None:
+        """Bring one Cluster further; it is woken by every change below it."""
+        objects = self._objects
+        cluster = objects.find(kinds.CLUSTER, namespace, name)
+        if cluster is None or "topology" not in cluster["spec"]:
+            return None
+        if cluster["spec"].get("paused"):
+            self._pause(cluster)
+            return None
+        if "deletionTimestamp" in cluster["metadata"]:
+            self._delete(cluster)
+            return None
+        cluster = objects.add_finalizer(kinds.CLUSTER, cluster, FINALIZER)
+        try:
+            found = objects.find(kinds.CLUSTER_CLASS, *(class_of(cluster) or ("", "")))
+            if found is None:
+                raise ValueError(f"ClusterClass {'/'.join(class_of(cluster) or ())} not found")  # noqa: TRY301 - one of several reasons that end the same
+            blueprint = desired.read(cluster, found, workload_pool=self._workload_pool)
+            topology = self._topology.reconcile(cluster, blueprint)
+        except (ValueError, ApiError) as exc:
+            self._failed(cluster, str(exc))
+            return None
+        kind = blueprint.control_plane_kind
+        cluster = self._refer(cluster, kind, topology)
+        holder = objects.add_finalizer(kind, topology.control_plane, CONTROL_PLANE_FINALIZER)
+        counts = self._scaling.control_plane(cluster, kind, holder)
+        pool_counts = [self._scaling.pool(cluster, pool) for pool in topology.pools]
+        self._show(cluster, counts, pool_counts, _reconciled(blueprint.version, topology, counts), _NOT_DELETING)
+        return None
+
+    # ---- a pass's parts
+
+    def _refer(self, cluster: Obj, kind: Kind, topology: Topology) -> Obj:
+        """The Cluster with its references and, once there is something to reach, its endpoint."""
+        spec = cluster["spec"]
+        spec["infrastructureRef"] = reference(kinds.PROXMOX_CLUSTER, topology.infra["metadata"]["name"])
+        spec["controlPlaneRef"] = reference(kind, topology.control_plane["metadata"]["name"])
+        if (topology.infra.get("status") or {}).get("initialization"):
+            spec["controlPlaneEndpoint"] = topology.infra["spec"]["controlPlaneEndpoint"]
+        return self._objects.update(kinds.CLUSTER, cluster)
+
+    def _show(self, cluster: Obj, counts: Counts, pool_counts: list[Counts], topology: Condition, deleting: Condition) -> None:
+        objects, meta = self._objects, cluster["metadata"]
+        infra = objects.resolve(cluster["spec"].get("infrastructureRef"), meta["namespace"])
+        control_plane = objects.resolve(cluster["spec"].get("controlPlaneRef"), meta["namespace"])
+        picture = Picture(
+            cluster=cluster,
+            infra=infra[1] if infra else None,
+            control_plane=control_plane[1] if control_plane else None,
+            pools=objects.of_cluster(kinds.MACHINE_DEPLOYMENT, meta["namespace"], meta["name"]),
+            machines=objects.of_cluster(kinds.MACHINE, meta["namespace"], meta["name"]),
+            counts=counts,
+            pool_counts=pool_counts,
+            topology=topology,
+            deleting=deleting,
+        )
+        status, listed = status_of(picture)
+        objects.set_status(kinds.CLUSTER, cluster, status, listed)
+        if picture.initialized and control_plane and deleting is _NOT_DELETING:
+            self._kubeconfig(cluster, *control_plane)
+
+    def _kubeconfig(self, cluster: Obj, kind: Kind, control_plane: Obj) -> None:
+        """The Secret with the cluster's admin kubeconfig, as the control-plane provider keeps it; nothing answers at its address."""
+        meta, name = cluster["metadata"], f"{cluster['metadata']['name']}-kubeconfig"
+        if self._objects.find(kinds.SECRET, meta["namespace"], name) is not None:
+            return
+        endpoint = cluster["spec"].get("controlPlaneEndpoint") or {}
+        context = f"{meta['name']}-admin@{meta['name']}"
+        body = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": meta["name"], "cluster": {"server": f"https://{endpoint.get('host', '')}:{endpoint.get('port', '')}"}}],
+            "users": [{"name": f"{meta['name']}-admin", "user": {"token": "made up by the lab"}}],
+            "contexts": [{"name": context, "context": {"cluster": meta["name"], "user": f"{meta['name']}-admin"}}],
+            "current-context": context,
+        }
+        secret = {
+            "metadata": {
+                "name": name,
+                "namespace": meta["namespace"],
+                "labels": {CLUSTER_NAME_LABEL: meta["name"]},
+                "ownerReferences": [owner(kind, control_plane)],
+            },
+            "type": "cluster.x-k8s.io/secret",
+            "data": {"value": base64.b64encode(yaml.safe_dump(body, sort_keys=False).encode()).decode()},
+        }
+        self._objects.create(kinds.SECRET, secret)
+
+    def _pause(self, cluster: Obj) -> None:
+        status = {name: value for name, value in (cluster.get("status") or {}).items() if name != "conditions"}
+        status["observedGeneration"] = cluster["metadata"]["generation"]
+        listed = [entry for entry in (cluster.get("status") or {}).get("conditions") or [] if entry["type"] != "Paused"]
+        kept = [{name: entry[name] for name in ("type", "status", "reason", "message")} for entry in listed]
+        paused = condition("Paused", True, "Paused", "Cluster spec.paused is set to true")
+        self._objects.set_status(kinds.CLUSTER, cluster, status, [*kept, paused])
+
+    def _failed(self, cluster: Obj, why: str) -> None:
+        """The topology cannot be reconciled: what is there stays, and the Cluster says why."""
+        name = cluster["metadata"]["name"]
+        log.warning("lab_topology_failed", cluster=name, reason=why)
+        topology = condition("TopologyReconciled", False, "ReconcileFailed", f"error reconciling the Cluster topology: {why}")
+        counts, pool_counts = self._present(cluster)
+        self._show(cluster, counts, pool_counts, topology, _NOT_DELETING)
+
+    def _present(self, cluster: Obj) -> tuple[Counts, list[Counts]]:
+        """The counts of what is there, without a step taken."""
+        status = cluster.get("status") or {}
+
+        def counts(part: Obj) -> Counts:
+            return Counts(
+                desired=part.get("desiredReplicas", 0),
+                replicas=part.get("replicas", 0),
+                ready=part.get("readyReplicas", 0),
+                up_to_date=part.get("upToDateReplicas", 0),
+            )
+
+        return counts(status.get("controlPlane") or {}), [counts(status.get("workers") or {})]
+
+    # ---- deletion: workers, control plane, infrastructure
+
+    def _delete(self, cluster: Obj) -> None:
+        objects, meta = self._objects, cluster["metadata"]
+        namespace, name = meta["namespace"], meta["name"]
+        machines = objects.of_cluster(kinds.MACHINE, namespace, name)
+        workers = [machine for machine in machines if CONTROL_PLANE_LABEL not in machine["metadata"]["labels"]]
+        pools = objects.of_cluster(kinds.MACHINE_DEPLOYMENT, namespace, name)
+        for pool in pools:
+            objects.delete(kinds.MACHINE_DEPLOYMENT, pool)
+        if pools or workers:
+            self._show_deleting(cluster, "WaitingForWorkersDeletion", _names(workers))
+            return
+        control_plane = objects.resolve(cluster["spec"].get("controlPlaneRef"), namespace)
+        if control_plane is not None or machines:
+            if control_plane is not None:
+                self._delete_control_plane(*control_plane, machines)
+            self._show_deleting(cluster, "WaitingForControlPlaneDeletion", _names(machines))
+            return
+        infra = objects.resolve(cluster["spec"].get("infrastructureRef"), namespace)
+        if infra is not None:
+            objects.delete(*infra)
+            self._show_deleting(cluster, "WaitingForInfrastructureDeletion", "")
+            return
+        objects.drop_finalizer(kinds.CLUSTER, cluster, FINALIZER)
+        log.info("lab_cluster_removed", cluster=f"{namespace}/{name}")
+
+    def _delete_control_plane(self, kind: Kind, holder: Obj, machines: list[Obj]) -> None:
+        self._objects.delete(kind, holder)
+        for machine in machines:
+            self._objects.delete(kinds.MACHINE, machine)
+        if not machines:
+            self._objects.drop_finalizer(kind, holder, CONTROL_PLANE_FINALIZER)
+
+    def _show_deleting(self, cluster: Obj, reason: str, message: str) -> None:
+        fresh = self._objects.find(kinds.CLUSTER, cluster["metadata"]["namespace"], cluster["metadata"]["name"])
+        if fresh is None:
+            return
+        counts, pool_counts = self._present(fresh)
+        topology = condition("TopologyReconciled", False, "Deleting", "Cluster is deleting")
+        self._show(fresh, counts, pool_counts, topology, condition("Deleting", True, reason, message))
+
+
+def _names(machines: list[Obj]) -> str:
+    return "* Machines: " + ", ".join(machine["metadata"]["name"] for machine in machines) if machines else ""
+
+
+def _reconciled(version: str, topology: Topology, counts: Counts) -> Condition:
+    """Whether everything has the version asked for; during an upgrade the message lists what has not."""
+    control_plane = topology.control_plane
+    lines = []
+    if counts.replicas and any(found != version for found in counts.versions):
+        lines.append(f"  * {control_plane['kind']} {control_plane['metadata']['name']} upgrading to version {version}")
+    for pool in topology.pools:
+        seen = [entry["version"] for entry in (pool.get("status") or {}).get("versions") or []]
+        name = pool["metadata"]["name"]
+        if name in topology.pending:
+            lines.append(f"  * MachineDeployment {name} pending upgrade to version {version}")
+        elif any(found != version for found in seen):
+            lines.append(f"  * MachineDeployment {name} upgrading to version {version}")
+    if not lines:
+        return _RECONCILED
+    return condition("TopologyReconciled", False, "ClusterUpgrading", "\n".join([f"Cluster is upgrading to {version}", *lines]))

@@ -1,0 +1,1 @@
+"""Deciding: from states of resources to a plan, its order, its bill, and what rules say of it. Pure."""

@@ -1,0 +1,1 @@
+"""The state database: rows, queries, leases, the ledger and the reporting views."""

@@ -1,0 +1,1 @@
+"""Drivers against the simulated site, over HTTP."""
