@@ -16,6 +16,7 @@ from pathlib import Path
 STDERR_KEPT_BYTES = 64 * 1024
 _CHUNK = 64 * 1024
 _TERM_GRACE_S = 2.0
+_KILL_GRACE_S = 1.0
 _TERM_PAUSE_S = 0.02
 _WATCH_INTERVAL_S = 0.2
 
@@ -87,7 +88,8 @@ def end_group(proc: subprocess.Popen[bytes]) -> None:
     """
     End a program and all that it started: first by SIGTERM, so that it removes its own lock files, then by SIGKILL.
 
-    The program is collected last: until then its id cannot become another group's.
+    The program is collected last: until then its id cannot become another group's. A killed process still stands for a moment
+    after the signal; none of the group does any more on return, unless the kernel holds it for longer than a second.
     """
     with contextlib.suppress(ProcessLookupError, ChildProcessError):
         os.killpg(proc.pid, signal.SIGTERM)
@@ -96,6 +98,11 @@ def end_group(proc: subprocess.Popen[bytes]) -> None:
             time.sleep(_TERM_PAUSE_S)
         os.killpg(proc.pid, signal.SIGKILL)
     proc.wait()
+    deadline = time.monotonic() + _KILL_GRACE_S
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < deadline:
+            os.killpg(proc.pid, 0)  # only asks whether anyone of the group is there
+            time.sleep(_TERM_PAUSE_S / 10)
 
 
 def _exchange(
