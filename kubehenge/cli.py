@@ -7,6 +7,7 @@ import sys
 import click
 
 from kubehenge.commands import (
+    classes,
     completion,
     database,
     decisions,
@@ -47,6 +48,7 @@ PARTS = (
     runs,
     frozen,
     missing,
+    classes,
     get,
     history,
     settings,

@@ -18,6 +18,8 @@ from kubehenge.drivers.fingerprint import secret_hmac
 from kubehenge.drivers.politeness import Limits as TargetLimits
 from kubehenge.drivers.politeness import Politeness
 from kubehenge.engine.apply import Apply, Limits
+from kubehenge.engine.class_moves import ClassMoves
+from kubehenge.engine.classes import Classes
 from kubehenge.engine.decide import Decide
 from kubehenge.engine.holding import CallLimits, Holding, holding_of, process_name
 from kubehenge.engine.loops import Intervals, Loops
@@ -28,7 +30,9 @@ from kubehenge.engine.tick import Capmox, Tick
 from kubehenge.engine.wake import Bell, wake
 from kubehenge.engine.watch import Watch
 from kubehenge.errors import InvariantError, SettingsError
+from kubehenge.model.distribution import CLASS_NAMESPACE
 from kubehenge.settings import Settings
+from kubehenge.source.class_files import load_classes
 from kubehenge.source.git import GitLimits
 from kubehenge.store.database import Database, open_database
 from kubehenge.store.sites import ensure_site
@@ -67,6 +71,12 @@ def decisions(core: Core) -> Decide:
         ring=lambda name: wake(core.settings.state_dir, name),
         webhook_secrets=_webhook_secrets(core.settings),
     )
+
+
+def class_moves(core: Core) -> ClassMoves:
+    """Return the moves of clusters to the classes of this release."""
+    newest = {one.alias: one.name for one in load_classes(CLASS_NAMESPACE).values()}
+    return ClassMoves(db=core.db, site_id=core.site_id, clock=core.clock, newest=newest)
 
 
 def drivers(core: Core) -> Mapping[str, Driver]:
@@ -132,7 +142,8 @@ def make_tick(core: Core, families: Mapping[str, Driver]) -> Tick:
         hmac = secret_hmac(site_key(settings.state_dir), settings.capmox_token_secret)
         capmox = Capmox(token_id=settings.capmox_token_id, hmac=hmac, url=settings.proxmox_endpoints[0])
     sources = Sources(settings.state_dir, limits=GitLimits(fetch_timeout_s=settings.git_timeout_s))
-    return Tick(core.db, core.site_id, families, sources, core.clock, capmox)
+    classes = Classes({one.alias: one for one in load_classes(CLASS_NAMESPACE).values()})
+    return Tick(core.db, core.site_id, families, sources, core.clock, capmox, classes)
 
 
 def make_apply(core: Core, families: Mapping[str, Driver]) -> Apply:

@@ -8,18 +8,21 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from kubehenge.engine.classes import Classes
 from kubehenge.engine.documents import Documents
 from kubehenge.engine.seen import Seen
 from kubehenge.errors import InvariantError
 from kubehenge.model.canon import Body
+from kubehenge.model.distribution import CLASS_NAMESPACE
 from kubehenge.model.facts import SiteFacts, TokenFact
 from kubehenge.model.identity import ANNOTATION_TOKEN_ID, Incarnation, token_generation
 from kubehenge.model.resource import ClusterState, DesiredResource, Lane, ResourceRef
 from kubehenge.model.site import SiteSettings, VmIdRange
+from kubehenge.resources.clusters import fixed_for
 from kubehenge.resources.credentials import token_secret_name
 from kubehenge.resources.expand import ClusterInput, expand
 from kubehenge.resources.site import RULES, SETTING, expand_site
-from kubehenge.store import clusters, resources
+from kubehenge.store import clusters, pins, resources
 from kubehenge.store.bodies import get_bodies
 from kubehenge.store.rows import ClusterRow, SiteRow
 from kubehenge.store.sites import setting_in_force
@@ -32,6 +35,7 @@ def expand_due(
     facts: SiteFacts,
     seen: Seen,
     documents: Documents,
+    classes: Classes,
     draw_tick: Callable[[], int],
 ) -> frozenset[ResourceRef]:
     """
@@ -42,9 +46,11 @@ def expand_due(
     unsettled = documents.site_body is not None and documents.site_body != _in_force(session, site.id, SETTING)
     # A new cluster is made where the settings that Git asks for say, once they are in force; until then it stays due.
     rows = [row for row in clusters.due(session, site.id) if row.fixed or not unsettled or row.state is not ClusterState.DECLARED]
-    if not rows and not documents.settings_moved:
+    if not rows and not documents.settings_moved and not classes.moved(session, site.id):
         return frozenset()
     bodies = get_bodies(session, (row.declared_hash for row in rows))
+    _fix(session, rows, bodies, settings, classes)
+    pinned = pins.pins_of(session, (row.id for row in rows))
     _give_vm_ids(session, site.id, rows, settings)
     held = _tokens_held(session, site, rows)
     wanted: dict[int | None, Sequence[DesiredResource]] = {}
@@ -55,16 +61,30 @@ def expand_due(
         if row.declared_hash is None or row.state is ClusterState.LEAVING:
             wanted[row.id] = ()
             continue
-        if not row.fixed:
-            row.fixed = _fixed_by(settings)
-        wanted[row.id] = _expand(site, row, bodies[row.declared_hash], settings, facts, seen, held.get(row.id))
+        own = ClusterInput(
+            incarnation=_who(site, row),
+            body=bodies[row.declared_hash],
+            vm_ids=_vm_ids_of(row),
+            fixed=row.fixed,
+            pinned=pinned.get(row.id, ""),
+        )
+        wanted[row.id] = _expand(row, own, settings, facts, seen, held.get(row.id))
     wanted[None] = expand_site(
-        clusters.namespaces_in_use(session, site.id),
+        (CLASS_NAMESPACE, *clusters.namespaces_in_use(session, site.id)),
+        classes=classes.wanted(session, site.id),
         setting=documents.site_body or _in_force(session, site.id, SETTING),
         rules=documents.rules_body or _in_force(session, site.id, RULES),
     )
     documents.settings_moved = False
     return resources.set_desired(session, site.id, wanted, draw_tick)
+
+
+def _fix(session: Session, rows: Iterable[ClusterRow], bodies: Mapping[str, Body], settings: SiteSettings, classes: Classes) -> None:
+    """Copy onto the clusters that are planned first what holds for their life, and pin them to their class (MODEL 19, 31)."""
+    fresh = [row for row in rows if row.state is ClusterState.DECLARED and row.declared_hash and not row.fixed]
+    for row in fresh:
+        row.fixed = {**_fixed_by(settings), **fixed_for(bodies[row.declared_hash or ""], settings.identity_providers)}
+    pins.add_pins(session, {row.id: name for row in fresh if (name := classes.newest(row.class_name))})
 
 
 def _fixed_by(settings: SiteSettings) -> dict[str, Any]:
@@ -137,15 +157,18 @@ def _in_force(session: Session, site_id: int, ref: ResourceRef) -> Body | None:
     return found.value if found.version else None
 
 
-def _expand(
-    site: SiteRow, row: ClusterRow, body: Body, settings: SiteSettings, facts: SiteFacts, seen: Seen, held: int | None
-) -> tuple[DesiredResource, ...]:
-    who = _who(site, row)
+def _vm_ids_of(row: ClusterRow) -> tuple[int, int]:
     if row.vm_id_first is None or row.vm_id_last is None:
-        raise InvariantError(f"{who.scope} is expanded without a range of VM ids.")
+        raise InvariantError(f"{row.namespace}/{row.name} is expanded without a range of VM ids.")
+    return row.vm_id_first, row.vm_id_last
+
+
+def _expand(
+    row: ClusterRow, cluster: ClusterInput, settings: SiteSettings, facts: SiteFacts, seen: Seen, held: int | None
+) -> tuple[DesiredResource, ...]:
+    who = cluster.incarnation
     settings = kept_settings(settings, row.fixed)
     own = seen.cluster_facts(who, who.pool(settings.workload_pool), token_secret_name(who.name))
-    cluster = ClusterInput(incarnation=who, body=body, vm_ids=(row.vm_id_first, row.vm_id_last), fixed=row.fixed)
     existing = own.token.existing if held is None else tuple(sorted({*own.token.existing, held}))
     expansion = expand(cluster, settings, facts, replace(own, token=TokenFact(existing=existing, held=held)))
     row.inputs = {lane.value: expansion.inputs[lane] for lane in Lane}

@@ -30,22 +30,28 @@ from kubehenge.store import journal, plans, resources, sites
 from kubehenge.store.bulk import chunks
 from kubehenge.store.rows import ClusterRow, FreezeRow, PlanRow, SiteRow
 
-SITE_SCOPES = {"site.setting": "site:settings", "site.rules": "site:rules", "kube.namespace": "site:namespaces"}
+SITE_SCOPES = {
+    "site.setting": "site:settings",
+    "site.rules": "site:rules",
+    "kube.namespace": "site:namespaces",
+    "kube.class_template": "site:classes",
+    "kube.class": "site:classes",
+    "kube.class_alias": "site:class-names",
+}
 """Each sort of shared thing has lanes of its own, so that none waits for another (MODEL 11)."""
-_KIND_OF_SCOPE = {scope: kind for kind, scope in SITE_SCOPES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
-    """What a scope is about: a cluster, or the shared things of one kind."""
+    """What a scope is about: a cluster, or shared things of one sort, by the scope that they have."""
 
     cluster: ClusterRow | None
-    kind: str
+    shared: str = ""
 
     @property
     def name(self) -> str:
         """The scope's name: `<namespace>/<name>`, or `site:<what>`."""
-        return SITE_SCOPES[self.kind] if self.cluster is None else f"{self.cluster.namespace}/{self.cluster.name}"
+        return self.shared if self.cluster is None else f"{self.cluster.namespace}/{self.cluster.name}"
 
 
 @dataclass(slots=True)
@@ -60,11 +66,11 @@ class Planner:
     def plan_all(self, session: Session, context: Context) -> tuple[int, ...]:
         """Bring the open plans of every scope to what the states ask for now; returns those that rules approved."""
         self._freezes = sites.freezes(session, self.site.id, context.now)
-        differing = resources.differing(session, self.site.id)
+        differing = _by_scope(resources.differing(session, self.site.id))
         busy = plans.scopes_with_open_run(session, self.site.id)
         open_now: dict[int | str, list[PlanRow]] = {}
         for row in plans.open_plans(session, self.site.id):
-            open_now.setdefault(_KIND_OF_SCOPE[row.scope] if row.cluster_id is None else row.cluster_id, []).append(row)
+            open_now.setdefault(row.scope if row.cluster_id is None else row.cluster_id, []).append(row)
         subjects = self._moved(self._subjects(session, {*differing, *open_now}), differing, open_now, busy, context)
         if not subjects:
             return ()
@@ -85,10 +91,10 @@ class Planner:
 
     def _subjects(self, session: Session, keys: Iterable[int | str]) -> dict[int | str, _Subject]:
         ids = [key for key in keys if isinstance(key, int)]
-        found: dict[int | str, _Subject] = {key: _Subject(cluster=None, kind=key) for key in keys if isinstance(key, str)}
+        found: dict[int | str, _Subject] = {key: _Subject(cluster=None, shared=key) for key in keys if isinstance(key, str)}
         for batch in chunks(ids):
             for row in session.scalars(select(ClusterRow).where(ClusterRow.id.in_(batch), ClusterRow.state != ClusterState.FOREIGN)):
-                found[row.id] = _Subject(cluster=row, kind="")
+                found[row.id] = _Subject(cluster=row)
         return dict(sorted(found.items(), key=lambda item: str(item[0])))
 
     def _moved(
@@ -119,7 +125,7 @@ class Planner:
         held = [lane.value for lane in Lane if (subject.name, lane) in busy]
         mine = [] if cluster is None else [cluster.declared_hash, cluster.declared_blob, cluster.inputs, cluster.state.value]
         own = digest_facts(self._facts(cluster, context)) if cluster is not None and open_now else ""
-        if subject.kind == "site.setting":  # what is against moving the workload pool
+        if subject.shared == SITE_SCOPES["site.setting"]:  # what is against moving the workload pool
             own = digest(sorted(self.seen.of("proxmox.pool")))
         return digest(
             [
@@ -167,8 +173,8 @@ class Planner:
             found[row["cluster_id"]].append(row)
         if any(isinstance(key, str) for key in subjects):
             for row in resources.rows_of_site(session, self.site.id):
-                if row["kind"] in found:
-                    found[row["kind"]].append(row)
+                if SITE_SCOPES[row["kind"]] in found:
+                    found[SITE_SCOPES[row["kind"]]].append(row)
         return found
 
     def _load(self, session: Session, rows: Mapping[int | str, Sequence[RowMapping]]) -> dict[int | str, list[ResourceState]]:
@@ -251,6 +257,15 @@ class Planner:
             return
         if sorted(current.documents) != sorted(self._scope(subject, lane).documents):
             journal.stop_run(session, run_id, f"replaced by revision {(cluster.removed_revision or cluster.declared_revision)[:7]}")
+
+
+def _by_scope(differing: Mapping[int | str, tuple[tuple[Any, ...], ...]]) -> dict[int | str, tuple[tuple[Any, ...], ...]]:
+    """Put what differs of shared things, which is by kind, under the scope that it is planned in."""
+    found: dict[int | str, tuple[tuple[Any, ...], ...]] = {}
+    for key, rows in differing.items():
+        scope = SITE_SCOPES[key] if isinstance(key, str) else key
+        found[scope] = (*found.get(scope, ()), *rows)
+    return found
 
 
 def _running(state: ResourceState) -> Topology | None:

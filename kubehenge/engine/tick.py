@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 
 from kubehenge.clock import Clock
 from kubehenge.drivers.base import Driver
+from kubehenge.engine.classes import Classes
 from kubehenge.engine.coverage import cover
 from kubehenge.engine.desired import expand_due
 from kubehenge.engine.documents import Documents
@@ -70,6 +71,7 @@ class Tick:
     sources: Sources
     clock: Clock
     capmox: Capmox = field(default_factory=Capmox)
+    classes: Classes = field(default_factory=Classes)
     _seen: Seen = field(default_factory=Seen)
     _documents: Documents | None = None
     _planner: Planner | None = None
@@ -84,6 +86,7 @@ class Tick:
         """
         if lease is not None and lease.fence != self._fence:
             self._seen, self._documents, self._planner = Seen(), None, None
+            self.classes.stands_for = None
             self.sources.forget_all()
             self._fence = lease.fence
         with self.db.read() as session:
@@ -153,7 +156,7 @@ class Tick:
             self._documents.accept(session, polled, settings, draw_tick, now)
             facts = self._facts(site)
             self._follow_nodes(session, site, facts)
-            changed = expand_due(session, site, settings, facts, self._seen, self._documents, draw_tick)
+            changed = expand_due(session, site, settings, facts, self._seen, self._documents, self.classes, draw_tick)
             self._project_again(session, changed, draw_tick)
             approved = self._plan(session, site, settings, facts, draw_tick, now)
             bury(session, self.site_id, draw_tick, now)
@@ -228,6 +231,7 @@ class Tick:
     def _forget(self, sources: Iterable[SourceRow]) -> None:
         """After a failed transaction nothing in memory may be ahead of the database."""
         self._seen, self._documents, self._planner = Seen(), None, None
+        self.classes.stands_for = None
         for source in sources:
             self.sources.forget(source.id)
 

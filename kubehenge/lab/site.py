@@ -162,6 +162,7 @@ class LabSite:
             speed=self._memory.speed,
             proxmox_urls=tuple(self.proxmox.urls.values()),
             port=self._memory.ports.get("kube", 0),
+            classes=False,
         )
         await _listening(self.kube.start())
 

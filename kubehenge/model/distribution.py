@@ -85,7 +85,12 @@ FACTS: Mapping[Distribution, DistributionFacts] = {
 }
 
 CLASS_PATTERN = r"kubehenge-(kubeadm|rke2|k3s)(-[0-9a-f]{10})?"
-"""The plain name of a class, which is an alias, or its content name (MODEL 31)."""
+"""
+The plain name of a class, which is an alias, or its content name (MODEL 31).
+
+The first five digits stand for what machines are made from, the others for the whole class: so a change of class says by its two
+names alone whether it replaces machines.
+"""
 
 _CLASS = re.compile(CLASS_PATTERN)
 
@@ -99,6 +104,11 @@ def find_distribution(class_name: str) -> Distribution | None:
     """Return the distribution of one of Kubehenge's classes by its plain or content name, None for any other name."""
     found = _CLASS.fullmatch(class_name)
     return Distribution(found[1]) if found else None
+
+
+def machines_of(class_name: str) -> str:
+    """Return the part of a class's name that stands for what its machines are made from; of a plain name, the name itself."""
+    return class_name[:-5] if is_content_name(class_name) else class_name
 
 
 def is_content_name(class_name: str) -> bool:

@@ -13,6 +13,9 @@ _SHARED = {
     "site.setting": "Put the site's settings in force",
     "site.rules": "Put the approval rules in force",
     "kube.namespace": "Make the namespace {names} in the management cluster",
+    "kube.class": "Put the classes of this release in place",
+    "kube.class_template": "Put the templates of the classes in place",
+    "kube.class_alias": "Let {names} stand for another class",
 }
 """Titles of plans of shared things, each sort of which has plans of its own."""
 
@@ -21,9 +24,9 @@ def title(scope: str, actions: Sequence[Action], before: Topology | None, after:
     """Return one line that says what happens to which thing."""
     cluster = next((action for action in actions if action.ref.kind == "kube.cluster"), None)
     classes = {action.change_class for action in actions}
-    shared = {action.ref.kind for action in actions} & _SHARED.keys()
-    if shared:
-        return _SHARED[shared.pop()].format(names=", ".join(action.ref.name for action in actions))
+    shared = next((kind for kind in _SHARED if any(action.ref.kind == kind for action in actions)), None)
+    if shared is not None:
+        return _SHARED[shared].format(names=", ".join(action.ref.name.rpartition("/")[2] for action in actions))
     if classes <= {ChangeClass.REPAIR, ChangeClass.DUTY}:
         return _upkeep_title(scope, actions)
     if ChangeClass.DELETE in classes and after is None:

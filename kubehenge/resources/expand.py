@@ -27,13 +27,15 @@ class ClusterInput:
     """
     One cluster as it is expanded.
 
-    `vm_ids` is its own range of VM ids (MODEL 35); `fixed` what was copied onto its row when it was first planned.
+    `vm_ids` is its own range of VM ids (MODEL 35); `fixed` what was copied onto its row when it was first planned; `pinned` the
+    content name of the class that it runs, '' for none (MODEL 31).
     """
 
     incarnation: Incarnation
     body: Body
     vm_ids: tuple[int, int]
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    pinned: str = ""
 
 
 class Recorder:
@@ -76,6 +78,7 @@ def expand(cluster: ClusterInput, settings: SiteSettings, site: SiteFacts, facts
     generation = record.read("fact.token_generation", generation_for(facts.token))
     topology = Topology.of(cluster.body)
     nodes = record.read("fact.online_nodes", online_nodes(topology, site), lane=Lane.UPKEEP)
+    pinned = record.read("row.class", cluster.pinned)
     resources = (
         access.pool(who, pool),
         access.user(who, group),
@@ -89,7 +92,7 @@ def expand(cluster: ClusterInput, settings: SiteSettings, site: SiteFacts, facts
             record.read("fact.capmox_hmac", site.capmox_token_hmac),
         ),
         credentials.resource_set(who),
-        clusters.cluster(who, cluster.body, vm_ids=cluster.vm_ids, nodes=nodes, fixed=cluster.fixed),
+        clusters.cluster(who, cluster.body, vm_ids=cluster.vm_ids, nodes=nodes, fixed=cluster.fixed, pinned=pinned),
     )
     return Expansion(resources=resources, inputs={lane: record.inputs(lane) for lane in Lane})
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from kubehenge.model.canon import MISSING, Body, FieldChange, Path, get_path, with_path
 from kubehenge.model.identity import ANNOTATION_ONLINE_NODES
 from kubehenge.model.resource import ChangeClass, Lane
-from kubehenge.resources.risk import classify_cluster, classify_plain, classify_rules, classify_secret, classify_token
+from kubehenge.resources.risk import (
+    classify_alias,
+    classify_cluster,
+    classify_plain,
+    classify_rules,
+    classify_secret,
+    classify_token,
+)
 
 Classify = Callable[[Body | None, Body | None, Sequence[FieldChange]], ChangeClass]
 """How serious it is to bring a resource from one body to another; None stands for absence."""
@@ -43,6 +50,10 @@ KINDS: dict[str, Kind] = {
         Kind(name="site.setting", marked=False, keeps=True),
         Kind(name="site.rules", classify=classify_rules, marked=False, keeps=True),
         Kind(name="kube.namespace", marked=False, keeps=True),
+        # Named by their content, so that whoever finds one of that name may use it; Cluster API refuses to delete one in use.
+        Kind(name="kube.class_template", marked=False, keeps=True),
+        Kind(name="kube.class", create_after=("kube.class_template",), marked=False, keeps=True),
+        Kind(name="kube.class_alias", classify=classify_alias, marked=False, keeps=True),
         Kind(name="proxmox.pool", delete_after=("kube.cluster", "proxmox.volume_owner", "proxmox.acl")),
         Kind(name="proxmox.user", delete_after=("proxmox.token", "proxmox.acl")),
         Kind(
@@ -77,7 +88,7 @@ KINDS: dict[str, Kind] = {
 }
 """The kinds that Kubehenge keeps."""
 
-OBSERVED_ONLY = frozenset({"proxmox.node", "proxmox.vm", "proxmox.storage", "kube.machine", "kube.cluster_status", "kube.class"})
+OBSERVED_ONLY = frozenset({"proxmox.node", "proxmox.vm", "proxmox.storage", "kube.machine", "kube.cluster_status"})
 """Kinds that are read for facts and history, and never written."""
 
 

@@ -70,6 +70,13 @@ def classify_cluster(before: Body | None, after: Body | None, changes: Sequence[
     return most_serious(classes)
 
 
+def classify_alias(before: Body | None, after: Body | None, changes: Sequence[FieldChange]) -> ChangeClass:  # noqa: ARG001
+    """A class under its plain name is used by clusters made elsewhere, whose machines may be replaced when it changes (MODEL 31)."""
+    if after is None:
+        return ChangeClass.DELETE
+    return ChangeClass.CREATE if before is None else ChangeClass.ROLLOUT
+
+
 def classify_rules(before: Body | None, after: Body | None, changes: Sequence[FieldChange]) -> ChangeClass:  # noqa: ARG001
     """
     A change of approval rules is one of trust unless it is sure to ask for no less than before (MODEL 15).

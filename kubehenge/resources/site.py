@@ -6,18 +6,25 @@ from collections.abc import Iterable
 
 from kubehenge.model.canon import Body
 from kubehenge.model.resource import DesiredResource, ResourceRef
+from kubehenge.resources.class_objects import ALIAS, CLASS, TEMPLATE
 from kubehenge.resources.credentials import namespace_ref
 
 SETTING = ResourceRef(kind="site.setting", name="site")
 RULES = ResourceRef(kind="site.rules", name="rules")
 
-SHARED = frozenset({SETTING.kind, RULES.kind, namespace_ref("").kind})
+SHARED = frozenset({SETTING.kind, RULES.kind, namespace_ref("").kind, CLASS, TEMPLATE, ALIAS})
 """The kinds of what belongs to no cluster."""
 
 
-def expand_site(namespaces: Iterable[str], *, setting: Body | None = None, rules: Body | None = None) -> tuple[DesiredResource, ...]:
+def expand_site(
+    namespaces: Iterable[str],
+    *,
+    setting: Body | None = None,
+    rules: Body | None = None,
+    classes: Iterable[DesiredResource] = (),
+) -> tuple[DesiredResource, ...]:
     """
-    Return the shared things: the namespace of each cluster that is not gone, and the stored settings that Git asks for.
+    Return the shared things: the namespace of each cluster that is not gone, the stored settings that Git asks for, and the classes.
 
     `setting` and `rules` are the bodies of the `Site` and `ApprovalRules` documents in force, None where there is none.
     """
@@ -26,4 +33,4 @@ def expand_site(namespaces: Iterable[str], *, setting: Body | None = None, rules
         for name in sorted(set(namespaces))
     ]
     wanted += [DesiredResource(ref=ref, body=body) for ref, body in ((SETTING, setting), (RULES, rules)) if body is not None]
-    return tuple(wanted)
+    return (*wanted, *classes)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kubehenge.model.canon import Body, canonical
+from kubehenge.model.distribution import machines_of
 
 KUBEHENGE_CLASSES = "kubehenge-"
 """How the names of our classes begin."""
@@ -136,7 +137,7 @@ def rolls_workers(old: Topology, new: Topology) -> bool:
 
 
 def _rolls_all(old: Topology, new: Topology) -> bool:
-    if old.version != new.version or _differs(old, new, _ROLLS_ALL):
+    if old.version != new.version or _differs(old, new, _ROLLS_ALL) or machines_of(old.class_name) != machines_of(new.class_name):
         return True
     return any(old.network.get(key) != new.network.get(key) for key in _NETWORK_ROLLS)
 

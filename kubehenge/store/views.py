@@ -56,6 +56,15 @@ VIEWS: tuple[View, ...] = (
         },
     ),
     _view(
+        "v_class",
+        "Which ClusterClass a cluster runs, or a plain class name stands for; exactly one of `scope` and `alias` is filled.",
+        {
+            "scope": "`<namespace>/<name>` of the cluster.",
+            "alias": "Plain name, such as `kubehenge-rke2`.",
+            "class": "The class, named by its content.",
+        },
+    ),
+    _view(
         "v_document",
         "One YAML document of a source as it stood for a while.",
         {

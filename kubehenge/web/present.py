@@ -198,7 +198,13 @@ def author_name(author: str) -> str:
     return author.partition(" <")[0] or "Kubehenge"
 
 
-_SHARED = {"site:settings": "site settings", "site:rules": "approval rules", "site:namespaces": "namespaces"}
+_SHARED = {
+    "site:settings": "site settings",
+    "site:rules": "approval rules",
+    "site:namespaces": "namespaces",
+    "site:classes": "classes",
+    "site:class-names": "class names",
+}
 
 
 def scope_name(scope: str) -> str:

@@ -22,7 +22,8 @@ from kubehenge.model.resource import Observed, ResourceRef
 from kubehenge.resources.topology import Topology
 
 PROXMOX_KINDS = ("proxmox.pool", "proxmox.user", "proxmox.token", "proxmox.acl", "proxmox.volume_owner")
-KUBE_KINDS = ("kube.namespace", "kube.secret", "kube.resource_set", "kube.cluster")
+CLASS_KINDS = ("kube.class", "kube.class_alias", "kube.class_template")
+KUBE_KINDS = ("kube.namespace", "kube.secret", "kube.resource_set", "kube.cluster", *CLASS_KINDS)
 RIGHTS = {"/": ("Sys.Audit",), "/pool/kubehenge": ("Pool.Allocate", "Pool.Audit", "VM.Audit")}
 
 
@@ -53,6 +54,13 @@ class World:
     requests: int = 0
     _ids: Any = field(default_factory=lambda: itertools.count(9_000_000))
     _vmids: Any = field(default_factory=lambda: itertools.count(10_000_000))
+
+    def __post_init__(self) -> None:
+        """The classes are there under their plain names, and their namespace, as somebody else has put them."""
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubehenge-system"}}
+        self.put(ResourceRef(kind="kube.namespace", name="kubehenge-system"), space)
+        for alias in ("kubehenge-kubeadm", "kubehenge-rke2", "kubehenge-k3s"):
+            self.put(ResourceRef(kind="kube.class_alias", name=f"kubehenge-system/{alias}"), {"metadata": {"name": alias}})
 
     # -- looking and meddling
 
@@ -215,7 +223,7 @@ class WorldDriver:
     def kinds(self) -> frozenset[str]:
         if self.family == "proxmox":
             return frozenset({*PROXMOX_KINDS, "proxmox.node", "proxmox.vm", "proxmox.storage"})
-        return frozenset({*KUBE_KINDS, "kube.machine", "kube.cluster_status", "kube.class"})
+        return frozenset({*KUBE_KINDS, "kube.machine", "kube.cluster_status"})
 
     @property
     def endpoints(self) -> tuple[str, ...]:
@@ -300,7 +308,7 @@ class WorldDriver:
             if self._held(ref) != name:  # else it stays the one that the Secret holds
                 self.world.secrets[str(ref)] = context.vault.get(name).get_secret_value()
         written = resolve(body, context.lookup)
-        mark = None if ref.kind in {"kube.namespace", "proxmox.acl"} else context.mark
+        mark = None if ref.kind in {"kube.namespace", "proxmox.acl", *CLASS_KINDS} else context.mark
         return self.world.put(ref, written, mark=mark, outputs=outputs)
 
     def _held(self, ref: ResourceRef) -> str | None:

@@ -89,11 +89,11 @@ def apply(
             continue
         if obj is not None:
             return Applied(obj=obj, before=found)
-    raise TransientError(f"{served.kind} {ref.name} is written by somebody else again and again. It is tried again.")
+    raise TransientError(f"{kinds.called(ref)} is written by somebody else again and again. It is tried again.")
 
 
 def _require_ours(ref: ResourceRef, found: Object | None, context: ActionContext, *, create: bool) -> None:
-    what = f"{kinds.WRITTEN[ref.kind].kind} {ref.name}"
+    what = kinds.called(ref)
     if found is None:
         if not create:
             raise RefusedError(f"{what} is not there any more. The next plan makes it again.")
@@ -138,7 +138,7 @@ def delete(client: KubeClient, ref: ResourceRef, context: ActionContext) -> Obje
     Errors: RefusedError for an object that is not marked as ours, and for kinds that bear no mark.
     """
     served, namespace, name = kinds.find_place(ref)
-    what = f"{served.kind} {ref.name}"
+    what = kinds.called(ref)
     found = find(client, ref)
     if found is None:
         return None

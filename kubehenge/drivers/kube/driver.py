@@ -119,9 +119,9 @@ class KubeDriver:
         """Delete what bears our mark, by its UID."""
         left = applying.delete(self.client, ref, context)
         if left is None:
-            self._reader.forget(ref.kind, ref.name)
+            self._reader.forget(ref)
             return Done(left=None)
-        self._reader.learn(ref.kind, left)
+        self._reader.learn(ref, left)
         return self._leaving(ref, left)
 
     def look(self, ref: ResourceRef, handle: Mapping[str, Any], context: ActionContext) -> Outcome:  # noqa: ARG002 - the handle says all
@@ -129,11 +129,11 @@ class KubeDriver:
         found = applying.find(self.client, ref)
         if handle["want"] == GONE:
             if found is None or found["metadata"]["uid"] != handle["uid"]:
-                self._reader.forget(ref.kind, ref.name)
+                self._reader.forget(ref)
                 return Done(left=None, note="" if found is None else f"another object is called {ref.name} by now")
             return self._leaving(ref, found)
         if found is None:
-            raise RefusedError(f"{kinds.WRITTEN[ref.kind].kind} {ref.name} was deleted while it was waited for. The next plan looks anew.")
+            raise RefusedError(f"{kinds.called(ref)} was deleted while it was waited for. The next plan looks anew.")
         return self._standing(ref, found, generation=int(handle["generation"]), want=str(handle["want"]))
 
     def _apply(self, ref: ResourceRef, body: Body, context: ActionContext, *, create: bool) -> Outcome:
@@ -146,7 +146,7 @@ class KubeDriver:
             return self._secrets.compose(ref, manifest, context) if ref.kind == kinds.SECRET else manifest
 
         applied = applying.apply(self.client, ref, compose, context, create=create)
-        self._reader.learn(ref.kind, applied.obj)
+        self._reader.learn(ref, applied.obj)
         if ref.kind == kinds.SECRET and secrets.is_capmox(body):
             self._wake_capmox(ref, body)
         if ref.kind == kinds.CLUSTER:
@@ -192,4 +192,6 @@ class KubeDriver:
 
 
 def _observed(ref: ResourceRef, obj: reduce.Object) -> Observed:
-    return reduce.secret(obj) if ref.kind == kinds.SECRET else reduce.whole(ref.kind, obj)
+    if ref.kind == kinds.SECRET:
+        return reduce.secret(obj)
+    return reduce.template(obj) if ref.kind == kinds.TEMPLATE else reduce.whole(ref.kind, obj)

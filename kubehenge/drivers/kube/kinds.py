@@ -50,6 +50,8 @@ CLUSTER = "kube.cluster"
 STATUS = "kube.cluster_status"
 MACHINE = "kube.machine"
 CLASS = "kube.class"
+CLASS_ALIAS = "kube.class_alias"
+TEMPLATE = "kube.class_template"
 
 CLUSTERS = Served(group="cluster.x-k8s.io", version="v1beta2", plural="clusters", kind="Cluster")
 CLASSES = Served(group="cluster.x-k8s.io", version="v1beta2", plural="clusterclasses", kind="ClusterClass")
@@ -62,13 +64,31 @@ WRITTEN: dict[str, Served] = {
     SECRET: Served(group="", version="v1", plural="secrets", kind="Secret"),
     RESOURCE_SET: Served(group="addons.cluster.x-k8s.io", version="v1beta2", plural="clusterresourcesets", kind="ClusterResourceSet"),
     CLUSTER: CLUSTERS,
+    CLASS: CLASSES,
+    CLASS_ALIAS: CLASSES,
 }
-"""The kinds that are written."""
+"""The kinds that are written, but for templates, which are of several kinds in the API."""
 
-KINDS = frozenset({*WRITTEN, STATUS, MACHINE, CLASS})
+_BOOTSTRAP, _CONTROL_PLANE, _INFRASTRUCTURE = (f"{part}.cluster.x-k8s.io" for part in ("bootstrap", "controlplane", "infrastructure"))
+TEMPLATES: dict[str, Served] = {
+    served.kind: served
+    for served in (
+        Served(group=_INFRASTRUCTURE, version="v1alpha2", plural="proxmoxclustertemplates", kind="ProxmoxClusterTemplate"),
+        Served(group=_INFRASTRUCTURE, version="v1alpha2", plural="proxmoxmachinetemplates", kind="ProxmoxMachineTemplate"),
+        Served(group=_CONTROL_PLANE, version="v1beta2", plural="kubeadmcontrolplanetemplates", kind="KubeadmControlPlaneTemplate"),
+        Served(group=_BOOTSTRAP, version="v1beta2", plural="kubeadmconfigtemplates", kind="KubeadmConfigTemplate"),
+        Served(group=_CONTROL_PLANE, version="v1beta2", plural="rke2controlplanetemplates", kind="RKE2ControlPlaneTemplate"),
+        Served(group=_BOOTSTRAP, version="v1beta2", plural="rke2configtemplates", kind="RKE2ConfigTemplate"),
+        Served(group=_CONTROL_PLANE, version="v1beta2", plural="kthreescontrolplanetemplates", kind="KThreesControlPlaneTemplate"),
+        Served(group=_BOOTSTRAP, version="v1beta2", plural="kthreesconfigtemplates", kind="KThreesConfigTemplate"),
+    )
+}
+"""The templates that classes refer to, by their kind in the API."""
+
+KINDS = frozenset({*WRITTEN, TEMPLATE, STATUS, MACHINE})
 """The kinds that are read."""
 
-UNMARKED = frozenset({NAMESPACE})
+UNMARKED = frozenset({NAMESPACE, CLASS, CLASS_ALIAS, TEMPLATE})
 """Kinds that bear no mark: shared, taken as they are found, and never deleted."""
 
 CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
@@ -76,8 +96,17 @@ CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
 
 def find_place(ref: ResourceRef) -> tuple[Served, str, str]:
     """Return how a written resource is served, its namespace and its name."""
+    namespace, _, name = ref.name.rpartition("/")
+    if ref.kind == TEMPLATE:
+        kind, _, namespace = namespace.partition("/")
+        return TEMPLATES[kind], namespace, name
     served = WRITTEN.get(ref.kind)
     if served is None:
         raise InvariantError(f"{ref.kind} is not read or written one by one in the management cluster")
-    namespace, _, name = ref.name.rpartition("/")
     return served, namespace, name
+
+
+def called(ref: ResourceRef) -> str:
+    """Return what people call a written resource: its kind in the API, namespace and name."""
+    served, namespace, name = find_place(ref)
+    return f"{served.kind} {namespace}/{name}" if namespace else f"{served.kind} {name}"

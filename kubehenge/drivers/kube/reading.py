@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from kubehenge.drivers.base import BulkReading
@@ -17,7 +18,8 @@ from kubehenge.drivers.kube.client import METADATA, METADATA_LIST, KubeClient
 from kubehenge.drivers.kube.errors import as_mapping, is_unserved
 from kubehenge.drivers.kube.watching import WATCH_S, Follower, Snapshot, Source
 from kubehenge.errors import KubehengeError, RefusedError, TransientError
-from kubehenge.model.resource import Observed
+from kubehenge.model.distribution import CLASS_NAMESPACE
+from kubehenge.model.resource import Observed, ResourceRef
 
 _SECRET_ENDS = ("-proxmox-token", "-proxmox-credentials")
 _SET_END = "-proxmox"
@@ -45,9 +47,11 @@ SOURCES: Mapping[str, Source[Any]] = {
     "clusters": Source(path=kinds.CLUSTERS.all, keep=lambda obj: (reduce.whole(kinds.CLUSTER, obj), reduce.cluster_status(obj))),
     "machines": Source(path=kinds.MACHINES.all, keep=reduce.machine),
     "proxmox_machines": Source(path=kinds.PROXMOX_MACHINES.all, keep=reduce.vm_place),
-    "classes": Source(
-        path=kinds.CLASSES.all, keep=lambda obj: {"metadata": dict(obj["metadata"])}, accept=METADATA_LIST, watch_accept=METADATA
-    ),
+    "classes": Source(path=kinds.CLASSES.within(CLASS_NAMESPACE), keep=reduce.a_class),
+    **{
+        kind: Source(path=served.within(CLASS_NAMESPACE), keep=partial(reduce.template, kind=kind))
+        for kind, served in kinds.TEMPLATES.items()
+    },
 }
 
 _OF: Mapping[str, str] = {
@@ -55,8 +59,14 @@ _OF: Mapping[str, str] = {
     kinds.SECRET: "secrets",
     kinds.RESOURCE_SET: "resource_sets",
     kinds.CLUSTER: "clusters",
+    kinds.CLASS: "classes",
+    kinds.CLASS_ALIAS: "classes",
 }
-"""The source that a written kind is read from."""
+"""The source that a written kind is read from; a template's is named like its kind in the API."""
+
+
+def _source_of(ref: ResourceRef) -> str:
+    return ref.name.partition("/")[0] if ref.kind == kinds.TEMPLATE else _OF[ref.kind]
 
 
 class Reader:
@@ -81,17 +91,17 @@ class Reader:
         for follower in followers.values():
             follower.stop()
 
-    def learn(self, kind: str, obj: reduce.Object) -> None:
+    def learn(self, ref: ResourceRef, obj: reduce.Object) -> None:
         """Take in what a write of ours has returned."""
-        follower = self._followers.get(_OF[kind])
+        follower = self._followers.get(_source_of(ref))
         if follower is not None:
             follower.learn(obj)
 
-    def forget(self, kind: str, key: str) -> None:
+    def forget(self, ref: ResourceRef) -> None:
         """Take out what is certainly gone."""
-        follower = self._followers.get(_OF[kind])
+        follower = self._followers.get(_source_of(ref))
         if follower is not None:
-            follower.forget(key)
+            follower.forget(ref.name.partition("/")[2] if ref.kind == kinds.TEMPLATE else ref.name)
 
     def read_bulk(self) -> BulkReading:
         """
@@ -150,7 +160,8 @@ class Reader:
         for kind, name in ((kinds.NAMESPACE, "namespaces"), (kinds.SECRET, "secrets"), (kinds.RESOURCE_SET, "resource_sets")):
             _put(items, failed, (kind,), answers[name], lambda found: (tuple(found.values()),))
         _put(items, failed, (kinds.CLUSTER, kinds.STATUS), answers["clusters"], _clusters)
-        _put(items, failed, (kinds.CLASS,), answers["classes"], lambda found: (reduce.classes(found.values()),))
+        _put(items, failed, (kinds.CLASS, kinds.CLASS_ALIAS), answers["classes"], _classes)
+        _put(items, failed, (kinds.TEMPLATE,), _templates(answers), lambda found: (tuple(found.values()),))
         vmids = answers["proxmox_machines"]
         if isinstance(vmids, RefusedError) and is_unserved(vmids):
             vmids = {}  # without the provider there are no VMs of its
@@ -176,6 +187,24 @@ def _put(
 
 def _clusters(found: Mapping[str, Any]) -> tuple[tuple[Observed, ...], tuple[Observed, ...]]:
     return tuple(declared for declared, _ in found.values()), tuple(status for _, status in found.values())
+
+
+def _classes(found: Mapping[str, Observed]) -> tuple[tuple[Observed, ...], tuple[Observed, ...]]:
+    of = {kind: tuple(one for one in found.values() if one.ref.kind == kind) for kind in (kinds.CLASS, kinds.CLASS_ALIAS)}
+    return of[kinds.CLASS], of[kinds.CLASS_ALIAS]
+
+
+def _templates(answers: Mapping[str, Any]) -> Any:
+    """Return all templates, or the error that reading one of their kinds ended in; a provider that is not there has none."""
+    found: dict[str, Observed] = {}
+    for kind in kinds.TEMPLATES:
+        answer = answers[kind]
+        if isinstance(answer, KubehengeError):
+            if not (isinstance(answer, RefusedError) and is_unserved(answer)):
+                return answer
+        else:
+            found |= {one.ref.name: one for one in answer.values()}
+    return found
 
 
 def _machines(found: Mapping[str, Any], places: Mapping[str, reduce.VmPlace]) -> tuple[Observed, ...]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kubehenge.drivers.kube import kinds
 from kubehenge.drivers.kube.errors import as_mapping
+from kubehenge.model.distribution import CLASS_NAMESPACE, find_distribution, is_content_name
 from kubehenge.model.identity import (
     ANNOTATION_CLUSTER,
     ANNOTATION_INCARNATION,
@@ -44,11 +45,28 @@ def mark_of(obj: Object) -> str | None:
 
 def whole(kind: str, obj: Object) -> Observed:
     """Reduce an object to its body: all but the server's own metadata and the status."""
+    return Observed(ref=ResourceRef(kind=kind, name=key_of(obj)), body=_body(obj, kinds.WRITTEN[kind]), mark=mark_of(obj))
+
+
+def _body(obj: Object, served: kinds.Served) -> dict[str, Any]:
     body = {name: value for name, value in obj.items() if name not in {"metadata", "status"}}
     body["metadata"] = {name: value for name, value in obj["metadata"].items() if name not in _OF_THE_SERVER}
-    served = kinds.WRITTEN[kind]
-    body |= {"apiVersion": served.api_version, "kind": served.kind}  # items of a list come without
-    return Observed(ref=ResourceRef(kind=kind, name=key_of(obj)), body=body, mark=mark_of(obj))
+    return body | {"apiVersion": served.api_version, "kind": served.kind}  # items of a list come without
+
+
+def template(obj: Object, kind: str = "") -> Observed:
+    """Reduce a template of a class; `kind` is its kind in the API, where the object does not say it."""
+    kind = kind or str(obj["kind"])
+    name = f"{kind}/{key_of(obj)}"
+    return Observed(ref=ResourceRef(kind=kinds.TEMPLATE, name=name), body=_body(obj, kinds.TEMPLATES[kind]), mark=mark_of(obj))
+
+
+def a_class(obj: Object) -> Observed | None:
+    """Reduce a ClusterClass of ours: one under a plain name is a kind of its own; None for any other."""
+    meta = obj["metadata"]
+    if meta.get("namespace") != CLASS_NAMESPACE or find_distribution(meta["name"]) is None:
+        return None
+    return whole(kinds.CLASS if is_content_name(meta["name"]) else kinds.CLASS_ALIAS, obj)
 
 
 def secret(obj: Object) -> Observed:
@@ -167,12 +185,3 @@ def with_vms(machines: Iterable[tuple[Observed, str]], places: Mapping[str, VmPl
     nowhere = VmPlace()
     found = ((machine, places.get(behind, nowhere)) for machine, behind in machines)
     return tuple(Observed(ref=one.ref, body={**one.body, "vmid": place.vmid, "vm_node": place.node}) for one, place in found)
-
-
-def classes(objects: Iterable[Object]) -> tuple[Observed, ...]:
-    """Reduce ClusterClasses; of one name in two namespaces, the first namespace's counts."""
-    found: dict[str, Observed] = {}
-    for obj in sorted(objects, key=key_of):
-        name = obj["metadata"]["name"]
-        found.setdefault(name, Observed(ref=ResourceRef(kind=kinds.CLASS, name=name), body={"uid": obj["metadata"].get("uid", "")}))
-    return tuple(found.values())

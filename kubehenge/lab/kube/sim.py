@@ -35,7 +35,8 @@ class KubeSim:
     """
     A management cluster in `directory`, on 127.0.0.1.
 
-    Shape: `url` is known once started; with `port` 0 the system picks one. `model` False leaves Cluster API out, for benchmarks.
+    Shape: `url` is known once started; with `port` 0 the system picks one. `model` False leaves Cluster API out, for benchmarks;
+    `classes` False begins without ClusterClasses, for a Kubehenge that brings its own.
     `guest_runs` tells by VM id whether its kubelet can report; without it nodes never fall silent.
     Units: `speed` is simulated seconds per second.
     Errors: OSError when the directory cannot be written, ValueError when its state file cannot be read.
@@ -53,6 +54,7 @@ class KubeSim:
         workload_pool: str = "kubehenge",
         port: int = 0,
         model: bool = True,
+        classes: bool = True,
         guest_runs: GuestRuns | None = None,
     ) -> None:
         self._path = directory / STATE_FILE
@@ -60,6 +62,7 @@ class KubeSim:
         self._faults = faults
         self._calls = calls
         self._port = port
+        self._classes = classes
         saved = snapshot.load(self._path)
         self._store = Store()
         if saved is not None:
@@ -148,7 +151,8 @@ class KubeSim:
         for name in NAMESPACES:
             if self._store.find(kinds.NAMESPACE, "", name) is None:
                 self.registry.create(kinds.NAMESPACE, "", {"metadata": {"name": name}}, options)
-        seed(self.registry)
+        if self._classes:
+            seed(self.registry)
 
     async def _save_often(self) -> None:
         loop = asyncio.get_running_loop()

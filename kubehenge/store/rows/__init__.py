@@ -1,7 +1,7 @@
 """All tables; importing this module makes them known to the metadata."""
 
 from kubehenge.store.rows.base import Row
-from kubehenge.store.rows.cluster import BodyRow, ClusterRow, ResourceRow, VersionRow, VersionSide
+from kubehenge.store.rows.cluster import BodyRow, ClassAliasRow, ClassPinRow, ClusterRow, ResourceRow, VersionRow, VersionSide
 from kubehenge.store.rows.plan import (
     ActionRow,
     ApprovalRow,
@@ -32,6 +32,8 @@ __all__ = [
     "ApprovalRow",
     "ApprovalVerdict",
     "BodyRow",
+    "ClassAliasRow",
+    "ClassPinRow",
     "ClusterRow",
     "CoverageRow",
     "CoverageState",

@@ -67,6 +67,25 @@ class ClusterRow(Row):
 Index("ix_cluster_due", ClusterRow.site_id, sqlite_where=ClusterRow.due, postgresql_where=ClusterRow.due)
 
 
+class ClassPinRow(Row):
+    """The ClusterClass, by its content name, that a declared cluster runs; only its own plan moves it (MODEL 31)."""
+
+    __tablename__ = "class_pin"
+
+    cluster_id: Mapped[int] = mapped_column(ForeignKey("cluster.id"), primary_key=True, autoincrement=False)
+    class_name: Mapped[str] = mapped_column(Key)
+
+
+class ClassAliasRow(Row):
+    """The ClusterClass, by its content name, that a plain name such as `kubehenge-rke2` stands for."""
+
+    __tablename__ = "class_alias"
+
+    site_id: Mapped[int] = mapped_column(ForeignKey("site.id"), primary_key=True, autoincrement=False)
+    alias: Mapped[str] = mapped_column(Key, primary_key=True)
+    class_name: Mapped[str] = mapped_column(Key)
+
+
 class ResourceRow(Row):
     """
     A thing that Kubehenge keeps or looks at, with its desired, applied and observed body (MODEL 3).

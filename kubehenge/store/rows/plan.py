@@ -37,7 +37,7 @@ class PlanRow(Row):
     site_id: Mapped[int] = mapped_column(ForeignKey("site.id"))
     cluster_id: Mapped[int | None] = mapped_column(ForeignKey("cluster.id"))
     scope: Mapped[str] = mapped_column(Key)
-    """`<namespace>/<name>`, or `site:<what>` for shared things: `site:settings`, `site:rules`, `site:namespaces`."""
+    """`<namespace>/<name>`, or `site:<what>` for shared things: `site:settings`, `site:rules`, `site:namespaces`, `site:classes`."""
     lane: Mapped[Lane] = mapped_column(words(Lane))
     digest: Mapped[str] = mapped_column(Hash)
     state: Mapped[PlanState] = mapped_column(words(PlanState))
