@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubehenge.model.canon import Body
-from kubehenge.model.identity import ANNOTATION_ONLINE_NODES, ANNOTATION_VM_ID_RANGE, Incarnation, mark_annotations
+from kubehenge.model.identity import ANNOTATION_ONLINE_NODES, ANNOTATION_POOL, ANNOTATION_VM_ID_RANGE, Incarnation, mark_annotations
 from kubehenge.model.resource import DesiredResource, ResourceRef
 from kubehenge.resources.credentials import OWN_LABEL, namespace_ref
 
@@ -17,16 +17,22 @@ def cluster_ref(who: Incarnation) -> ResourceRef:
 
 
 def cluster(
-    who: Incarnation, declared: Body, *, vm_ids: tuple[int, int], nodes: Sequence[str], fixed: Mapping[str, Any]
+    who: Incarnation, declared: Body, *, poolid: str, vm_ids: tuple[int, int], nodes: Sequence[str], fixed: Mapping[str, Any]
 ) -> DesiredResource:
     """
     Return the Cluster as it is asked for.
 
-    `nodes` are the Proxmox VE nodes that new VMs may go to; without any the annotation is left out, and the class's own rule
-    applies. `fixed` may hold `oidc`, the providers that were the site's default when the cluster was first planned.
+    `poolid` is the Proxmox VE pool of its VMs. `nodes` are the Proxmox VE nodes that new VMs may go to; without any the annotation is
+    left out, and the class's own rule applies. `fixed` may hold `oidc`, the providers that were the site's default when the cluster
+    was first planned.
     """
     metadata = declared["metadata"]
-    annotations = {**metadata.get("annotations", {}), **mark_annotations(who), ANNOTATION_VM_ID_RANGE: f"{vm_ids[0]}-{vm_ids[1]}"}
+    annotations = {
+        **metadata.get("annotations", {}),
+        **mark_annotations(who),
+        ANNOTATION_POOL: poolid,
+        ANNOTATION_VM_ID_RANGE: f"{vm_ids[0]}-{vm_ids[1]}",
+    }
     if nodes:
         annotations[ANNOTATION_ONLINE_NODES] = ",".join(nodes)
     return DesiredResource(
