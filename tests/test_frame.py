@@ -112,7 +112,12 @@ def test_the_wheel_holds_migrations_templates_and_the_example(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     [wheel] = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder, pattern in (("migrations", "**/*.py"), ("gitops", "**/*.yaml"), ("kubehenge/web/templates", "**/*.html")):
+    for folder, pattern in (
+        ("migrations", "**/*.py"),
+        ("gitops", "**/*.yaml"),
+        ("classes", "*/*.yaml"),
+        ("kubehenge/web/templates", "**/*.html"),
+    ):
         for path in (ROOT / folder).glob(pattern):
             inside = path.relative_to(ROOT).as_posix().removeprefix("kubehenge/")
             assert f"kubehenge/{inside}" in names

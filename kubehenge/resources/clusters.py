@@ -8,7 +8,7 @@ from typing import Any
 from kubehenge.model.canon import Body
 from kubehenge.model.cluster import IdentityProvider
 from kubehenge.model.distribution import FACTS, find_distribution, is_content_name
-from kubehenge.model.identity import ANNOTATION_ONLINE_NODES, ANNOTATION_VM_ID_RANGE, Incarnation, mark_annotations
+from kubehenge.model.identity import ANNOTATION_ONLINE_NODES, ANNOTATION_POOL, ANNOTATION_VM_ID_RANGE, Incarnation, mark_annotations
 from kubehenge.model.resource import DesiredResource, ResourceRef
 from kubehenge.resources.class_objects import class_ref
 from kubehenge.resources.credentials import OWN_LABEL, namespace_ref
@@ -20,17 +20,30 @@ def cluster_ref(who: Incarnation) -> ResourceRef:
 
 
 def cluster(
-    who: Incarnation, declared: Body, *, vm_ids: tuple[int, int], nodes: Sequence[str], fixed: Mapping[str, Any], pinned: str = ""
+    who: Incarnation,
+    declared: Body,
+    *,
+    poolid: str,
+    vm_ids: tuple[int, int],
+    nodes: Sequence[str],
+    fixed: Mapping[str, Any],
+    pinned: str = "",
 ) -> DesiredResource:
     """
     Return the Cluster as it is asked for.
 
-    `nodes` are the Proxmox VE nodes that new VMs may go to; without any the annotation is left out, and the class's own rule
-    applies. `fixed` is `fixed_for` of the declaration that was planned first. `pinned` is the content name of the class that it runs;
-    a file that writes a content name itself is followed, and without a pin the class is the one that the file names (MODEL 31).
+    `poolid` is the Proxmox VE pool of its VMs. `nodes` are the Proxmox VE nodes that new VMs may go to; without any the annotation is
+    left out, and the class's own rule applies. `fixed` is `fixed_for` of the declaration that was planned first. `pinned` is the
+    content name of the class that it runs; a file that writes a content name itself is followed, and without a pin the class is the
+    one that the file names (MODEL 31).
     """
     metadata = declared["metadata"]
-    annotations = {**metadata.get("annotations", {}), **mark_annotations(who), ANNOTATION_VM_ID_RANGE: f"{vm_ids[0]}-{vm_ids[1]}"}
+    annotations = {
+        **metadata.get("annotations", {}),
+        **mark_annotations(who),
+        ANNOTATION_POOL: poolid,
+        ANNOTATION_VM_ID_RANGE: f"{vm_ids[0]}-{vm_ids[1]}",
+    }
     if nodes:
         annotations[ANNOTATION_ONLINE_NODES] = ",".join(nodes)
     spec = _of_class(_with_ranges(_with_providers(declared["spec"], fixed.get("oidc")), fixed.get("ranges", {})), pinned)

@@ -92,7 +92,7 @@ def expand(cluster: ClusterInput, settings: SiteSettings, site: SiteFacts, facts
             record.read("fact.capmox_hmac", site.capmox_token_hmac),
         ),
         credentials.resource_set(who),
-        clusters.cluster(who, cluster.body, vm_ids=cluster.vm_ids, nodes=nodes, fixed=cluster.fixed, pinned=pinned),
+        clusters.cluster(who, cluster.body, poolid=pool, vm_ids=cluster.vm_ids, nodes=nodes, fixed=cluster.fixed, pinned=pinned),
     )
     return Expansion(resources=resources, inputs={lane: record.inputs(lane) for lane in Lane})
 

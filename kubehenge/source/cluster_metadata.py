@@ -22,6 +22,7 @@ _BY_KUBEHENGE = frozenset(
         identity.ANNOTATION_INCARNATION,
         identity.ANNOTATION_ONLINE_NODES,
         identity.ANNOTATION_VM_ID_RANGE,
+        identity.ANNOTATION_POOL,
         "kubehenge.dev/cluster-name",
         "kubehenge.dev/auto-upgraded",
         "kubehenge.dev/held",

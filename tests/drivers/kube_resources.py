@@ -51,7 +51,9 @@ def resource(site: KubeSite, kind: str, who: Incarnation, **options: Any) -> Des
         case "kube.resource_set":
             return credentials.resource_set(who)
         case "kube.cluster":
-            return clusters.cluster(who, declared(who.name, **options), vm_ids=(10_000_000, 10_000_999), nodes=("pve1", "pve2"), fixed={})
+            return clusters.cluster(
+                who, declared(who.name, **options), poolid=who.pool(POOL), vm_ids=(10_000_000, 10_000_999), nodes=("pve1", "pve2"), fixed={}
+            )
     raise KeyError(kind)
 
 

@@ -102,7 +102,9 @@ def test_a_cluster_is_made_runs_and_goes_without_a_trace(site: Site) -> None:
         credentials.capmox(WHO, site.lab.capmox.id, secret_hmac(SITE_KEY, site.lab.capmox.value)),
         credentials.resource_set(WHO),
     ]
-    cluster = clusters.cluster(WHO, declared("prod", workers=2), vm_ids=(10_000_000, 10_000_999), nodes=("pve1", "pve2"), fixed={})
+    cluster = clusters.cluster(
+        WHO, declared("prod", workers=2), poolid=pool, vm_ids=(10_000_000, 10_000_999), nodes=("pve1", "pve2"), fixed={}
+    )
     for it in (*corner, cluster):
         site.carry_out("create", it)
 

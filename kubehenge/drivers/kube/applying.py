@@ -28,6 +28,7 @@ TAKEN = tuple(
         identity.ANNOTATION_CLUSTER,
         identity.ANNOTATION_INCARNATION,
         identity.ANNOTATION_VM_ID_RANGE,
+        identity.ANNOTATION_POOL,
         identity.ANNOTATION_ONLINE_NODES,
         identity.ANNOTATION_TOKEN_GENERATION,
         identity.ANNOTATION_TOKEN_ID,
