@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from kubehenge.model.canon import CANON, body_hash
 from kubehenge.model.plan import PlanState, StepState
 from kubehenge.model.resource import ChangeClass, ClusterState, Lane, Verb
-from kubehenge.store import ledger
+from kubehenge.store import ledger, pins
 from kubehenge.store.rows import (
     ActionRow,
     ApprovalRow,
@@ -152,6 +152,8 @@ def fill(session: Session) -> int:
     )
     session.add(cluster)
     session.flush()
+    pins.add_pins(session, {cluster.id: "kubehenge-rke2-0123456789"})
+    pins.set_alias(session, site.id, "kubehenge-rke2", "kubehenge-rke2-0123456789")
     _documents(session, site.id, source.id)
     _resources(session, site.id, cluster.id)
     _plans(session, site.id, cluster.id)
