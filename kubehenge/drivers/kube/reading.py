@@ -68,10 +68,10 @@ class Reader:
         self._followers: dict[str, Follower[Any]] = {}
         self._built: tuple[tuple[int, ...], BulkReading] | None = None
 
-    def follow(self, *, watch_s: float = WATCH_S) -> None:
-        """Begin to watch; readings cost nothing from the first lists on."""
+    def follow(self, *, watch_s: float = WATCH_S, changed: Callable[[], None] = lambda: None) -> None:
+        """Begin to watch; readings cost nothing from the first lists on. `changed` is called when one would show something new."""
         if not self._followers:
-            self._followers = {name: Follower(self._client, source, watch_s=watch_s) for name, source in SOURCES.items()}
+            self._followers = {name: Follower(self._client, source, watch_s=watch_s, changed=changed) for name, source in SOURCES.items()}
             for follower in self._followers.values():
                 follower.start()
 
