@@ -50,9 +50,7 @@ _CERTIFICATES: tuple[tuple[str, str, str], ...] = (
         f"Look at the address in the kubeconfig. {_NOTHING_SENT}",
     ),
 )
-_ALERT = re.compile(
-    r"alert (?:bad certificate|certificate (?:required|expired|unknown|revoked)|unknown ca)|ALERT_\w*(?:CERTIFICATE|UNKNOWN_CA)\w*"
-)
+_ALERT = re.compile(r"\] (?P<alert>\w+ alert [a-z ]+)")
 
 
 def trouble_of(exc: Exception) -> Trouble:
@@ -62,9 +60,9 @@ def trouble_of(exc: Exception) -> Trouble:
         for sign, words, advice in _CERTIFICATES:
             if sign in text:
                 return Trouble(words, advice, unsent=True, certificate=True)
-        if _ALERT.search(text):
-            advice = f"Put a valid one into the kubeconfig. {_NOTHING_SENT}"
-            return Trouble("it does not accept our client certificate", advice, unsent=True, certificate=True)
+        if alert := _ALERT.search(text):
+            advice = f"Look at the client certificate in the kubeconfig: it may have expired, or be of another CA. {_NOTHING_SENT}"
+            return Trouble(f"it ended the TLS handshake: {alert['alert'].strip()}", advice, unsent=True, certificate=True)
     if isinstance(exc, urllib3.exceptions.NameResolutionError):
         return Trouble("its name is not known to the DNS", f"Look at the address in the kubeconfig. {_RETRIED}", unsent=True)
     if isinstance(exc, urllib3.exceptions.NewConnectionError):
