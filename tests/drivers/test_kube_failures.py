@@ -40,10 +40,9 @@ def answer_of(code: int, reason: str, message: str, *, headers: str = "") -> byt
 
 
 def client_of(server: RawServer, ca: CertificateAuthority, politeness: Politeness | None = None) -> KubeClient:
-    client = KubeClient.with_token(
+    return KubeClient.with_token(
         server.url, token=SecretStr(SECRET), ca_file=str(ca.cert_path), limits=PATIENT, politeness=politeness or unhurried()
     )
-    return client
 
 
 @pytest.fixture
@@ -92,22 +91,30 @@ def test_a_call_does_not_wait_longer_than_its_time_limit(raw: RawServer, ca: Cer
     [
         (
             REFUSED,
-            "Cluster API's webhook default.cluster.cluster.x-k8s.io is away (10.43.0.9:443: connect: connection refused). Nothing was done. "
-            "Look at the pods behind service capi-webhook-service in namespace capi-system",
+            (
+                "Cluster API's webhook default.cluster.cluster.x-k8s.io is away (10.43.0.9:443: connect: connection refused). Nothing was done. "
+                "Look at the pods behind service capi-webhook-service in namespace capi-system"
+            ),
         ),
         (
-            'failed calling webhook "validation.proxmoxcluster.infrastructure.cluster.x-k8s.io": failed to call webhook: Post '
-            '"https://capmox-webhook.capmox-system.svc:443/x": no endpoints available for service "capmox-webhook"',
+            (
+                'failed calling webhook "validation.proxmoxcluster.infrastructure.cluster.x-k8s.io": failed to call webhook: Post '
+                '"https://capmox-webhook.capmox-system.svc:443/x": no endpoints available for service "capmox-webhook"'
+            ),
             "the webhook of Cluster API's Proxmox provider (capmox) validation.proxmoxcluster.infrastructure.cluster.x-k8s.io is away (no endpoints",
         ),
         (
             'failed calling webhook "clusters.kubehenge.dev": failed to call webhook: Post "https://10.0.0.1:9443/x": context deadline exceeded',
-            "Kubehenge's own webhook clusters.kubehenge.dev is away (context deadline exceeded). Nothing was done. "
-            "Look at the program that serves it (`kubehenge hooks`)",
+            (
+                "Kubehenge's own webhook clusters.kubehenge.dev is away (context deadline exceeded). Nothing was done. "
+                "Look at the program that serves it (`kubehenge hooks`)"
+            ),
         ),
         (
-            "conversion webhook for cluster.x-k8s.io/v1beta1, Kind=Cluster failed: Post "
-            '"https://capi-webhook-service.capi-system.svc:443/convert?timeout=30s": x509: certificate has expired or is not yet valid',
+            (
+                "conversion webhook for cluster.x-k8s.io/v1beta1, Kind=Cluster failed: Post "
+                '"https://capi-webhook-service.capi-system.svc:443/convert?timeout=30s": x509: certificate has expired or is not yet valid'
+            ),
             "Cluster API's webhook cluster.x-k8s.io/v1beta1, Kind=Cluster is away (x509: certificate has expired",
         ),
         ('failed calling webhook "policy.example.com": EOF', "the webhook policy.example.com is away (EOF)"),

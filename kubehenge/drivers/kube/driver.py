@@ -175,7 +175,7 @@ class KubeDriver:
         left = _observed(ref, obj)
         if clusters.is_settled(obj, generation=generation, rolled=rolled):
             return Done(left=left)
-        waits_on, done, of = clusters.progress(obj, rolled=rolled)
+        waits_on, done, of = clusters.progress(obj, rolled=rolled, now=self._clock())
         handle = {"generation": generation, "want": want}
         return Pending(handle=handle, waits_on=waits_on, left=left, done=done, of=of, abandonable=True)
 
