@@ -36,7 +36,7 @@ class Change:
     def plan(self) -> None:
         """The pass of the tick that a webhook wakes."""
         before = self._fleet.open_plans()
-        if self._fleet.tick.run_pass(read_world=False).number is None:
+        if self._fleet.tick.run_pass(families=()).number is None:
             raise RuntimeError(f"nothing was planned; {before} plans are open")
 
 

@@ -43,7 +43,7 @@ class FirstPlan:
 
     def plan(self) -> None:
         """The pass that the first push wakes."""
-        self._fleet.tick.run_pass(read_world=False)
+        self._fleet.tick.run_pass(families=())
 
     def check(self) -> None:
         opened = self._fleet.open_plans()

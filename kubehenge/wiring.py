@@ -179,7 +179,7 @@ def make_loops(core: Core) -> Loops:
         bell,
         lambda loop: hold(core, loop),
         Intervals(watch_s=settings.fast_poll_s, bulk_s=settings.bulk_poll_s, git_s=settings.git_poll_s),
-        watchers=(kube,),
+        watchers={"kube": kube},
     )
 
 

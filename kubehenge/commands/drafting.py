@@ -51,7 +51,7 @@ def plan_from(origin: str, source_name: str | None, scopes: tuple[str, ...]) -> 
         tick.db = _Rehearsal(core.db, session)
         tick.sources = _Draft(core.settings.state_dir, target=row.id, files=files)
         before = session.scalar(select(func.max(PlanRow.id))) or 0
-        tick.run_pass(read_world=False)
+        tick.run_pass(families=())
         rows = session.execute(select(PlanRow.id, PlanRow.scope).where(PlanRow.site_id == core.site_id, PlanRow.id > before)).all()
         opened = (load(session, core.site_id, one.id) for one in rows if wanted(one.scope, scopes))
         found = tuple(_unnumbered(one) for one in opened if one is not None and one.view.line.is_open)

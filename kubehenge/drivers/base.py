@@ -24,10 +24,11 @@ from kubehenge.model.resource import Observed, ResourceRef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The verb is carried out; `left` is the object as it stands now, None when it is gone."""
+    """The verb is carried out; `left` is the object as it stands now, None when it is gone, `warnings` what its system warned of."""
 
     left: Observed | None
     note: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class Pending:
 
     `handle` is JSON that `Driver.look` takes, now or in another process. `left` is the object as the call left it, where that is
     known at once. `abandonable` says that nothing of ours is under way any more, only someone else's controller (MODEL 14).
+    `warnings` is what its system warned of when it took the call.
     """
 
     handle: Mapping[str, Any]
@@ -45,6 +47,7 @@ class Pending:
     done: int = 0
     of: int = 0
     abandonable: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 Outcome: TypeAlias = Done | Pending

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,8 @@ log = structlog.get_logger()
 BUSY_S = 1.0
 """How soon the apply loop looks again while a run is open."""
 IDLE_S = 15.0
+FOLLOWED_S = 5.0
+"""How soon after each other what is followed is read at most: while clusters are built, something changes all the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +43,11 @@ class Intervals:
 class Watcher(Protocol):
     """A driver that can follow its system in the background, so that a reading costs no request (MODEL 24, tier watch)."""
 
-    def start_watching(self) -> None: ...
-    def stop(self) -> None: ...
+    def start_watching(self, changed: Callable[[], None]) -> None:
+        """Begin, and call `changed` whenever a reading would show something new."""
+
+    def stop(self) -> None:
+        """End."""
 
 
 @dataclass(slots=True)
@@ -57,19 +62,23 @@ class Loops:
     hold: Callable[[str], Holding]
     """Returns the lease of a loop, by its name."""
     intervals: Intervals = field(default_factory=Intervals)
-    watchers: Sequence[Watcher] = ()
+    watchers: Mapping[str, Watcher] = field(default_factory=dict)
+    """The drivers that are followed, by family."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
     _doorbell: Doorbell | None = None
     _world_due: float = 0.0
     _sources_due: float = 0.0
-    """When the tick reads the world, or the sources, next; by the monotonic clock."""
+    _followed_due: float = 0.0
+    """When the tick reads the world, the sources, or what is followed next; by the monotonic clock."""
+    _news: threading.Event = field(default_factory=threading.Event)
+    """What is followed has changed."""
 
     def start(self) -> None:
         """Start the loops; a doorbell lets other processes wake them."""
         self._doorbell = Doorbell(self.state_dir, self.bell)
-        for watcher in self.watchers:
-            watcher.start_watching()
+        for watcher in self.watchers.values():
+            watcher.start_watching(self._tell)
         for name, body in (("watch", self._watch), ("tick", self._tick), ("apply", self._apply)):
             thread = threading.Thread(target=self._run, args=(name, body), name=name, daemon=True)
             thread.start()
@@ -82,10 +91,14 @@ class Loops:
             self.bell.ring(name)
         for thread in self._threads:
             thread.join(timeout_s)
-        for watcher in self.watchers:
+        for watcher in self.watchers.values():
             watcher.stop()
         if self._doorbell is not None:
             self._doorbell.close()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self.bell.nudge("tick")
 
     def _run(self, name: str, body: Callable[[Lease, bool], float]) -> None:
         """Hold the loop's lease and do pass after pass; an error ends a pass, never the loop."""
@@ -122,21 +135,36 @@ class Loops:
         return self.intervals.watch_s
 
     def _tick(self, lease: Lease, rung: bool) -> float:
-        """Read what is due; who rings has something new in the sources or the database, and the world need not be read for it."""
+        """
+        Read what is due.
+
+        Who rings has something new in the sources or the database, and the world need not be read for it; news of what is followed
+        cost no request, and only that is read.
+        """
         now = time.monotonic()
         world, sources = now >= self._world_due, rung or now >= self._sources_due
+        followed = self._news.is_set() and now >= self._followed_due
+        if world or sources or followed:
+            self._pass(lease, now, world=world, sources=sources, followed=followed)
+        due = [self._world_due, self._sources_due, *([self._followed_due] if self._news.is_set() else [])]
+        return max(min(due) - time.monotonic(), 0.1)
+
+    def _pass(self, lease: Lease, now: float, *, world: bool, sources: bool, followed: bool) -> None:
         # Set before the pass: a run that ends meanwhile asks for the world to be read once more.
         self._world_due = now + self.intervals.bulk_s if world else self._world_due
         self._sources_due = now + self.intervals.git_s if sources else self._sources_due
+        families = None if world else tuple(self.watchers) if followed else ()
+        if world or followed:
+            self._news.clear()
+            self._followed_due = now + FOLLOWED_S
         try:
-            result = self.tick.run_pass(lease, read_world=world, read_sources=sources)
+            result = self.tick.run_pass(lease, families=families, read_sources=sources)
         except BaseException:
             self._world_due = self._sources_due = 0.0
             raise
         if result.approved:
             metrics.PLANS_APPROVED.inc(len(result.approved))
             self.bell.ring("apply")
-        return max(min(self._world_due, self._sources_due) - time.monotonic(), 0.1)
 
     def _apply(self, lease: Lease, _rung: bool) -> float:
         busy = self.apply.run_pass(lease, wait_s=BUSY_S)

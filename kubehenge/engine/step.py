@@ -212,6 +212,8 @@ class Hands:
             return self._try_again(step, str(error))
         except RefusedError as error:
             return self._fail(step, str(error), refused=True)
+        for warning in outcome.warnings:
+            self._note(step, f"Warning: {warning}", level="warning")
         return self._record(run, step, known, outcome)
 
     def _context(self, known: Known, vault: Vault) -> ActionContext:

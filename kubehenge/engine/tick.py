@@ -8,7 +8,7 @@ in which nothing changed writes no row.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -77,9 +77,9 @@ class Tick:
     _planner: Planner | None = None
     _fence: int = 0
 
-    def run_pass(self, lease: Lease | None = None, *, read_world: bool = True, read_sources: bool = True) -> TickResult:
+    def run_pass(self, lease: Lease | None = None, *, families: Collection[str] | None = None, read_sources: bool = True) -> TickResult:
         """
-        Do one pass; what is not read now stays as it was read last.
+        Do one pass over these families, None for all; what is not read now stays as it was read last.
 
         Everything is written under `lease` (None for a caller that is alone), and what is in memory belongs to it: under another fence
         someone else may have ticked meanwhile.
@@ -97,7 +97,7 @@ class Tick:
                 name = session.scalars(select(SiteRow.name).where(SiteRow.id == self.site_id)).one()
                 self._documents = Documents(self.site_id, name)
         try:
-            readings, polled = self._read(sources if read_sources else (), asked if read_world else None)
+            readings, polled = self._read(sources if read_sources else (), self.families if families is None else families, asked)
             with _uncollected():
                 return self._record(lease, readings, polled)
         except BaseException:
@@ -106,13 +106,15 @@ class Tick:
 
     # -- reading, outside of any transaction
 
-    def _read(self, sources: Sequence[SourceRow], asked: frozenset[str] | None) -> tuple[tuple[Reading, ...], tuple[SourceReading, ...]]:
-        """Read the sources and every family side by side; with None as `asked` no family is read."""
+    def _read(
+        self, sources: Sequence[SourceRow], families: Iterable[str], asked: frozenset[str]
+    ) -> tuple[tuple[Reading, ...], tuple[SourceReading, ...]]:
+        """Read the sources and these families side by side."""
         # Proxmox VE before the management cluster, in whose objects its ids stand and are put back to references (MODEL 5).
-        families = () if asked is None else sorted(self.families, reverse=True)
-        with ThreadPoolExecutor(max_workers=len(families) + 1, thread_name_prefix="read") as pool:
+        ordered = sorted(families, reverse=True)
+        with ThreadPoolExecutor(max_workers=len(ordered) + 1, thread_name_prefix="read") as pool:
             polled = pool.submit(self.sources.poll, sources)
-            readings = pool.map(lambda family: self._read_family(family, asked or frozenset()), families)
+            readings = pool.map(lambda family: self._read_family(family, asked), ordered)
             return tuple(readings), polled.result()
 
     def _read_family(self, family: str, asked: frozenset[str]) -> Reading:

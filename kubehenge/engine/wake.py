@@ -17,16 +17,24 @@ class Bell:
 
     def __init__(self) -> None:
         self._events = {name: threading.Event() for name in NAMES}
+        self._rung = {name: threading.Event() for name in NAMES}
 
     def ring(self, name: str) -> None:
         """Wake a loop now."""
+        self._rung[name].set()
+        self._events[name].set()
+
+    def nudge(self, name: str) -> None:
+        """Wake a loop that finds out itself what is new; for it nobody has rung."""
         self._events[name].set()
 
     def rung(self, name: str, timeout_s: float) -> bool:
-        """Wait until a loop is woken or the time is over; tells which."""
-        woken = self._events[name].wait(timeout_s)
+        """Wait until a loop is woken or the time is over; tells whether somebody has rung."""
+        self._events[name].wait(timeout_s)
         self._events[name].clear()
-        return woken
+        rung = self._rung[name].is_set()
+        self._rung[name].clear()
+        return rung
 
 
 def socket_path(state_dir: Path) -> Path:

@@ -139,6 +139,7 @@ def cluster(namespace: str, name: str) -> ResponseReturnValue:
             "worth_a_look": list(found.look),
             "endpoint": found.status.endpoint,
             "conditions": plain(found.status.conditions),
+            "troubles": plain(found.status.troubles),
             "machines": plain(machines),
             "declared": plain(found.declared),
         }

@@ -56,7 +56,7 @@ def push(folder: Path) -> str:
 def read() -> None:
     """Do what the tick does with sources; the world is not asked."""
     with open_core() as core:
-        wiring.make_tick(core, {}).run_pass(read_world=False)
+        wiring.make_tick(core, {}).run_pass(families=())
 
 
 def scale(folder: Path) -> None:

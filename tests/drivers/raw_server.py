@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 
@@ -17,14 +18,24 @@ def json_answer(body: str, *, status: str = "200 OK", headers: str = "") -> byte
     return head.encode() + body.encode()
 
 
+def begin_stream(conn: socket.socket) -> None:
+    """Begin an answer that comes in pieces, as a watch's does."""
+    conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+
+def send_piece(conn: socket.socket, text: str) -> None:
+    """Send a piece of it; '' ends the answer."""
+    conn.sendall(f"{len(text.encode()):x}\r\n{text}\r\n".encode())
+
+
 class RawServer:
     """Counts connections and requests; `answer` may be changed while it runs."""
 
-    def __init__(self, ca: CertificateAuthority, answer: Answer, *, leaf: str = "raw") -> None:
+    def __init__(self, ca: CertificateAuthority, answer: Answer, *, leaf: str = "raw", tls: ssl.SSLContext | None = None) -> None:
         self.answer = answer
         self.connections = 0
         self.requests: list[str] = []
-        self._tls = ca.leaf(leaf).server_context()
+        self._tls = tls or ca.leaf(leaf).server_context()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"https://127.0.0.1:{self._listener.getsockname()[1]}"
         self._open: list[socket.socket] = []

@@ -151,7 +151,7 @@ def test_a_change_whose_answer_was_lost_is_waited_for_when_it_is_repeated(kube: 
     [
         (
             {"TopologyReconciled": ("False", "ReconcileFailed", "failed to create\n  patch helper")},
-            "Cluster API says: failed to create patch helper",
+            "Cluster API cannot go on: failed to create patch helper",
         ),
         ({"TopologyReconciled": ("False", "ClusterClassNotReconciled", "ClusterClass is missing")}, "ClusterClass is missing"),
         ({"TopologyReconciled": ("False", "ClusterCreating", "a hook blocks")}, "the Cluster to be available"),

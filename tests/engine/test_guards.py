@@ -63,7 +63,7 @@ def test_a_deletion_that_was_cancelled_at_the_last_moment_sends_nothing(prod: Si
         if verb == "read" and ref.kind == "kube.cluster" and not back["done"]:
             back["done"] = True
             prod.repo.push({"clusters/prod.yaml": cluster()})
-            prod.tick_loop.run_pass(read_world=False)
+            prod.tick_loop.run_pass(families=())
 
     prod.world.hooks.append(put_back)
     prod.approve(plan, typed_name="clusters/prod")

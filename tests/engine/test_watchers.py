@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kubehenge.drivers.base import BulkReading
@@ -23,9 +24,11 @@ class Nothing:
 @dataclass(slots=True)
 class Follower:
     told: list[str] = field(default_factory=list)
+    changed: Callable[[], None] = lambda: None
 
-    def start_watching(self) -> None:
+    def start_watching(self, changed: Callable[[], None]) -> None:
         self.told.append("start")
+        self.changed = changed
 
     def stop(self) -> None:
         self.told.append("stop")
@@ -39,7 +42,7 @@ def test_the_loops_follow_the_management_cluster_while_they_run(site: Site) -> N
     def hold(loop: str) -> Holding:
         return holding_of(site.db, site.clock, "default", loop, "test", calls=calls, alone=True)
 
-    loops = Loops(site.folder, watch, site.tick_loop, site.apply_loop, bell, hold, watchers=(follower,))
+    loops = Loops(site.folder, watch, site.tick_loop, site.apply_loop, bell, hold, watchers={"kube": follower})
     loops.start()
     assert follower.told == ["start"]
     loops.stop()

@@ -13,7 +13,7 @@ from typing import Any
 
 from kubehenge.drivers.base import ActionContext
 from kubehenge.drivers.kube import kinds
-from kubehenge.drivers.kube.client import JSON, METADATA, KubeClient
+from kubehenge.drivers.kube.client import JSON, METADATA, KubeClient, Written
 from kubehenge.drivers.kube.errors import ChangedMeanwhileError, FieldConflictError, as_mapping, is_missing
 from kubehenge.drivers.kube.reduce import Object, mark_of
 from kubehenge.drivers.marks import require_ours
@@ -48,6 +48,15 @@ class Applied:
 
     obj: Object
     before: Object | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """What a deletion left: `obj` while something still holds it, None when it is gone."""
+
+    obj: Object | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def find(client: KubeClient, ref: ResourceRef, *, accept: str = "") -> Object | None:
@@ -83,13 +92,13 @@ def apply(
         if found is not None:
             body["metadata"] = {**body["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}
         try:
-            obj = _apply_or_take(client, served.one(namespace, name), body)
+            written = _apply_or_take(client, served.one(namespace, name), body)
         except ChangedMeanwhileError:
             if not left:
                 raise
             continue
-        if obj is not None:
-            return Applied(obj=obj, before=found)
+        if written is not None:
+            return Applied(obj=written.obj, before=found, warnings=written.warnings)
     raise TransientError(f"{kinds.called(ref)} is written by somebody else again and again. It is tried again.")
 
 
@@ -108,7 +117,7 @@ def _require_ours(ref: ResourceRef, found: Object | None, context: ActionContext
         require_ours(mark, context.mark, what, verb="changed")
 
 
-def _apply_or_take(client: KubeClient, path: str, body: Mapping[str, Any]) -> Object | None:
+def _apply_or_take(client: KubeClient, path: str, body: Mapping[str, Any]) -> Written | None:
     """Apply once; None when fields had to be taken over first, and it is to be applied again."""
     try:
         return client.apply(path, body)
@@ -132,9 +141,9 @@ def _take(client: KubeClient, path: str, body: Mapping[str, Any], conflict: Fiel
     client.merge(path, {"metadata": {"annotations": taken, "resourceVersion": version}})
 
 
-def delete(client: KubeClient, ref: ResourceRef, context: ActionContext) -> Object | None:
+def delete(client: KubeClient, ref: ResourceRef, context: ActionContext) -> Deleted:
     """
-    Delete the object after a look at its mark, by its UID; returns it while something still holds it, None when it is gone.
+    Delete the object after a look at its mark, by its UID.
 
     Errors: RefusedError for an object that is not marked as ours, and for kinds that bear no mark.
     """
@@ -142,16 +151,18 @@ def delete(client: KubeClient, ref: ResourceRef, context: ActionContext) -> Obje
     what = kinds.called(ref)
     found = find(client, ref)
     if found is None:
-        return None
+        return Deleted()
     if ref.kind in kinds.UNMARKED:
         raise RefusedError(f"{what} is not deleted: it may hold what is others', and bears no mark of Kubehenge. Delete it by hand.")
     require_ours(mark_of(found), context.mark, what, verb="deleted")
+    warnings: tuple[str, ...] = ()
     if "deletionTimestamp" not in found["metadata"]:
         try:
-            client.delete(served.one(namespace, name), uid=found["metadata"]["uid"])
+            warnings = client.delete(served.one(namespace, name), uid=found["metadata"]["uid"]).warnings
         except RefusedError as exc:
             if is_missing(exc):
-                return None
+                return Deleted()
             raise
     left = find(client, ref)
-    return left if left is not None and left["metadata"]["uid"] == found["metadata"]["uid"] else None
+    held = left is not None and left["metadata"]["uid"] == found["metadata"]["uid"]
+    return Deleted(obj=left if held else None, warnings=warnings)

@@ -1,32 +1,47 @@
 """
 Calls to the API server of the management cluster, by the kubernetes client's transport, with raw JSON both ways.
 
-Reads are tried once more on a fresh connection; a changing call is sent once. Nothing is ever applied by force.
+Reads are tried once more on a fresh connection. A changing call is sent once, but for answers that say that nothing was done: too
+many requests, and a sign-in that has been renewed meanwhile. Nothing is ever applied by force.
 """
 
 from __future__ import annotations
 
 import json
-import socket
+import math
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import urllib3
-import yaml
-from kubernetes import config
-from kubernetes.client import ApiClient, Configuration
+from kubernetes.client import ApiClient
 from kubernetes.client.exceptions import ApiException
 from pydantic import SecretStr
 
 from kubehenge.drivers.deadline import read_body
 from kubehenge.drivers.guard import before_change
-from kubehenge.drivers.kube.errors import KubeRefusedError, judge, parse_refusal, scrub
+from kubehenge.drivers.kube import signing_in, unserved
+from kubehenge.drivers.kube.errors import (
+    ExpiredError,
+    KubeRefusedError,
+    Refusal,
+    TooManyRequestsError,
+    WebhookAwayError,
+    hide,
+    is_unserved,
+    judge,
+    parse_refusal,
+    scrub,
+)
+from kubehenge.drivers.kube.network import NoAnswerError
+from kubehenge.drivers.kube.signing_in import SignIn
+from kubehenge.drivers.kube.stream import Stream
+from kubehenge.drivers.kube.warnings import parse_warnings
 from kubehenge.drivers.politeness import Politeness
-from kubehenge.errors import KubehengeError, SettingsError, TransientError, UncertainError
+from kubehenge.errors import KubehengeError, TransientError, UncertainError
 
 FIELD_MANAGER = "kubehenge"
 JSON = "application/json"
@@ -42,6 +57,11 @@ CONNECTIONS = 32
 """Kept open at most: eight watches, seven lists at once, and the workers."""
 
 PATIENCE_S = 60.0
+
+SIGN_IN_EVERY_S = 10.0
+"""A sign-in that is refused is read anew no more often than this: reading it may run a program."""
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +87,14 @@ class Listed:
     requests: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a change left, and what the management cluster warned of."""
+
+    obj: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+
 class _Response(Protocol):
     """The part of urllib3's response that is used."""
 
@@ -80,47 +108,66 @@ class KubeClient:
 
     def __init__(
         self,
-        configuration: Any,
+        sign_in: SignIn,
         *,
         secrets: Sequence[SecretStr] = (),
         limits: TimeLimits | None = None,
         politeness: Politeness | None = None,
     ) -> None:
-        self._configuration = configuration
-        configuration.retries = False  # what may be sent again is decided here
-        configuration.keep_alive = True  # a dead network ends a watch within minutes
-        configuration.connection_pool_maxsize = CONNECTIONS
-        self._api = ApiClient(configuration)
-        self._api.user_agent = FIELD_MANAGER
+        self._sign_in = sign_in
+        self._signing = threading.Lock()
+        self._signed_in_at = -math.inf
         self.limits = limits or TimeLimits()
         self.politeness = politeness or Politeness("The management cluster")
         self.secrets = list(secrets)
+        self._take(sign_in())
 
     @classmethod
     def from_kubeconfig(cls, path: Path | str, *, context: str | None = None, **more: Any) -> KubeClient:
-        """Sign in with a kubeconfig file; SettingsError when it cannot be read."""
-        configuration = Configuration()
-        try:
-            config.load_kube_config(config_file=str(path), context=context, client_configuration=configuration, persist_config=False)
-        except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as exc:
-            raise SettingsError(
-                f"{path} is no kubeconfig that can be used ({type(exc).__name__}). Name the management cluster's."
-            ) from None
-        tokens = [SecretStr(text.removeprefix("Bearer ")) for text in configuration.api_key.values()]
-        return cls(configuration, secrets=tokens, **more)
+        """Sign in with a kubeconfig file; SettingsError when it cannot be used."""
+        return cls(signing_in.by_kubeconfig(path, context=context), **more)
 
     @classmethod
     def with_token(cls, url: str, *, token: SecretStr, ca_file: str | None, **more: Any) -> KubeClient:
         """Sign in with a bearer token."""
-        configuration = Configuration(
-            host=url.rstrip("/"), ssl_ca_cert=ca_file, api_key={"BearerToken": f"Bearer {token.get_secret_value()}"}
-        )
-        return cls(configuration, secrets=(token,), **more)
+        return cls(signing_in.by_token(url, token=token, ca_file=ca_file), **more)
+
+    @classmethod
+    def in_cluster(cls, environ: Mapping[str, str], *, folder: Path = signing_in.SERVICE_ACCOUNT, **more: Any) -> KubeClient:
+        """Sign in as the pod that this process is; SettingsError when it is none."""
+        return cls(signing_in.in_cluster(environ, folder), **more)
 
     def apart(self) -> KubeClient:
         """Return a client with the same sign-in and a limiter of its own that never rests: for a few calls that somebody waits for."""
         politeness = Politeness("The management cluster", rests=False)
-        return KubeClient(self._configuration, secrets=self.secrets, limits=self.limits, politeness=politeness)
+        return KubeClient(self._sign_in, secrets=self.secrets, limits=self.limits, politeness=politeness)
+
+    def _take(self, configuration: Any) -> None:
+        configuration.retries = False  # what may be sent again is decided here
+        configuration.keep_alive = True  # a dead network ends a watch within minutes
+        configuration.connection_pool_maxsize = CONNECTIONS
+        api = ApiClient(configuration)
+        api.user_agent = FIELD_MANAGER
+        self.secrets += [one for one in signing_in.tokens_of(configuration) if one not in self.secrets]
+        self.configuration, self._api = configuration, api
+
+    def _sign_in_again(self, used: ApiClient) -> bool:
+        """Read the sign-in anew, after a call by `used` was refused for it; tells whether there is another one to try."""
+        with self._signing:
+            if used is not self._api:
+                return True  # another thread was faster
+            now = time.monotonic()
+            if now - self._signed_in_at < SIGN_IN_EVERY_S:
+                return False
+            self._signed_in_at = now
+            try:
+                configuration = self._sign_in()
+            except KubehengeError:
+                return False  # a file that is just being written; the refusal says enough
+            if signing_in.is_same(configuration, self.configuration):
+                return False
+            self._take(configuration)
+            return True
 
     def __enter__(self) -> Self:
         return self
@@ -147,10 +194,16 @@ class KubeClient:
 
     def get(self, path: str, *, accept: str = JSON, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Read one object; errors as `errors.judge` says, a missing one is a RefusedError with `is_missing`."""
-        return self._call("GET", path, query=query, headers={"Accept": accept})
+        return self._call("GET", path, query=query, headers={"Accept": accept}).obj
 
     def list(self, path: str, *, accept: str = JSON, labels: str = "") -> Listed:
-        """Read a whole list, page by page."""
+        """Read a whole list, page by page; once more from the start when it took so long that its place was forgotten."""
+        try:
+            return self._list(path, accept=accept, labels=labels)
+        except ExpiredError:
+            return self._list(path, accept=accept, labels=labels)
+
+    def _list(self, path: str, *, accept: str, labels: str) -> Listed:
         items: list[Mapping[str, Any]] = []
         token, requests = "", 0
         while True:
@@ -163,41 +216,42 @@ class KubeClient:
             if not token:
                 return Listed(items=tuple(items), version=str(meta.get("resourceVersion", "")), requests=requests)
 
-    def apply(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Server-side apply by our own field manager, without force."""
-        return self._change("PATCH", path, body, query={"fieldManager": FIELD_MANAGER}, content=APPLY)
+    def apply(self, path: str, body: Mapping[str, Any], *, dry_run: bool = False) -> Written:
+        """Server-side apply by our own field manager, without force; as a dry run everybody judges it and nothing is stored."""
+        query = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
+        return self._change("PATCH", path, body, query=query, content=APPLY)
 
-    def merge(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def merge(self, path: str, body: Mapping[str, Any]) -> Written:
         """Change some fields, whoever owns them; for annotations that are ours by name."""
         return self._change("PATCH", path, body, query={"fieldManager": FIELD_MANAGER}, content=MERGE)
 
-    def delete(self, path: str, *, uid: str) -> Mapping[str, Any]:
+    def delete(self, path: str, *, uid: str) -> Written:
         """Delete the object with this UID and no other of its name."""
         return self._change("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
 
     def ask(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Send a review, which changes nothing."""
-        return self._call("POST", path, body=body, headers={"Accept": JSON, "Content-Type": JSON})
+        return self._call("POST", path, body=body, headers={"Accept": JSON, "Content-Type": JSON}).obj
 
     def watch(self, path: str, *, version: str, accept: str, labels: str, for_s: float) -> Stream:
         """Follow the changes from a version on, for a while."""
         query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": int(for_s)}
         if labels:
             query["labelSelector"] = labels
-        self.politeness.turn(within_s=PATIENCE_S)
-        try:
+
+        def once() -> Stream:
             response = self._send("GET", path, query=query, body=None, headers={"Accept": accept}, read_s=for_s + self.limits.read_s)
             if response.status >= 300:
-                self._refuse(response, self._read(response, f"watch {path}", change=False), f"watch {path}", change=False)
-        except _NoAnswerError as exc:
-            raise exc.meaning from None
-        return Stream(response, path)
+                self._refuse(response, self._read(response, f"watch {path}", change=False), "watch", path, change=False)
+            return Stream(response, path)
+
+        return self._repeat(once, change=False, reads=False)
 
     # ---- transport
 
     def _change(
         self, method: str, path: str, body: Mapping[str, Any], *, query: Mapping[str, Any] | None = None, content: str = JSON
-    ) -> Mapping[str, Any]:
+    ) -> Written:
         return self._call(method, path, query=query, body=body, headers={"Accept": JSON, "Content-Type": content}, change=True)
 
     def _call(
@@ -209,17 +263,39 @@ class KubeClient:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str],
         change: bool = False,
-    ) -> Mapping[str, Any]:
-        for again in (not change, False):
+    ) -> Written:
+        def once() -> Written:
+            return self._once(method, path, query=query, body=body, headers=headers, change=change)
+
+        return self._repeat(once, change=change, reads=not change)
+
+    def _repeat(self, once: Callable[[], Answer], *, change: bool, reads: bool) -> Answer:
+        """Send a call, and again where that is certain to be harmless; with `reads` also when its answer was lost."""
+        left_s = self.limits.change_s if change else self.limits.read_s
+        renewed = False
+        while True:
             self.politeness.turn(within_s=PATIENCE_S)
             if change:
                 before_change(self.limits.longest_change_s)
+            used = self._api
             try:
-                return self._once(method, path, query=query, body=body, headers=headers, change=change)
-            except _NoAnswerError as exc:
-                if not again or exc.slow:
+                return once()
+            except NoAnswerError as exc:
+                if exc.trouble.certificate and not renewed and self._sign_in_again(used):
+                    renewed = True
+                elif reads and not exc.slow:
+                    reads = False
+                else:
                     raise exc.meaning from None
-        raise AssertionError  # pragma: no cover
+            except TooManyRequestsError:  # nothing was done: it waits its turn, within the call's own limit
+                rest_s = self.politeness.resting_s
+                if not 0 < rest_s <= left_s:
+                    raise
+                left_s -= rest_s
+            except KubeRefusedError as exc:
+                if exc.code != 401 or renewed or not self._sign_in_again(used):
+                    raise
+                renewed = True
 
     def _once(
         self,
@@ -230,12 +306,12 @@ class KubeClient:
         body: Mapping[str, Any] | None,
         headers: Mapping[str, str],
         change: bool,
-    ) -> Mapping[str, Any]:
+    ) -> Written:
         what = f"{method} {path}"
         response = self._send(method, path, query=query, body=body, headers=headers, change=change)
         content = self._read(response, what, change=change)
         if response.status >= 300:
-            self._refuse(response, content, what, change=change)
+            self._refuse(response, content, method, path, change=change)
         try:
             answer = json.loads(content)
         except ValueError:
@@ -244,7 +320,8 @@ class KubeClient:
             self.politeness.troubled()
             error = UncertainError if change else TransientError
             raise error(f"{what}: {self.url} answered with {len(content)} bytes that are no JSON object. Is a proxy in between?")
-        return answer
+        secrets = [secret.get_secret_value() for secret in self.secrets]
+        return Written(obj=answer, warnings=tuple(hide(text, secrets) for text in parse_warnings(response.headers)))
 
     def _send(
         self,
@@ -270,7 +347,7 @@ class KubeClient:
             response: _Response = self._api.call_api(*request, _request_timeout=(self.limits.connect_s, limit)).response
         except (urllib3.exceptions.HTTPError, OSError, ApiException) as exc:
             self.politeness.troubled()
-            raise _NoAnswerError(exc, f"{method} {path}", self.url, change=change) from None
+            raise NoAnswerError(exc, f"{method} {path}", self.url, change=change) from None
         return response
 
     def _read(self, response: _Response, what: str, *, change: bool) -> bytes:
@@ -279,73 +356,31 @@ class KubeClient:
             return read_body(response, time.monotonic() + limit)
         except (urllib3.exceptions.HTTPError, OSError) as exc:
             self.politeness.troubled()
-            raise _NoAnswerError(exc, what, self.url, change=change) from None
+            raise NoAnswerError(exc, what, self.url, change=change) from None
 
-    def _refuse(self, response: _Response, content: bytes, what: str, *, change: bool) -> None:
+    def _refuse(self, response: _Response, content: bytes, method: str, path: str, *, change: bool) -> None:
         retry_after = response.headers.get("Retry-After", "")
         refusal = parse_refusal(response.status, content, phrase=response.reason or "", retry_after=retry_after)
-        refusal = scrub(refusal, (secret.get_secret_value() for secret in self.secrets))
-        error = judge(refusal, what=what, change=change)
-        if refusal.code == 429 or (refusal.code >= 500 and not isinstance(error, KubeRefusedError)):
-            self.politeness.troubled(too_many=refusal.code == 429, retry_after_s=refusal.retry_after_s)
+        known = [*self.secrets, *signing_in.tokens_of(self.configuration)]  # an exec program's token changes by itself
+        refusal = scrub(refusal, [secret.get_secret_value() for secret in known])
+        error = judge(refusal, what=f"{method} {path}", change=change)
+        wanted = unserved.wanted_by(path)
+        if wanted and isinstance(error, KubeRefusedError) and is_unserved(error):
+            error = KubeRefusedError(f"{method} {path}: {unserved.explain(wanted, self._versions_of(wanted.group))}", refusal)
+        self._note_trouble(error, refusal)
         raise error
 
+    def _note_trouble(self, error: KubehengeError, refusal: Refusal) -> None:
+        """A webhook that is away is no trouble of the API server: what does not need it goes on at full speed."""
+        if refusal.code == 429 or (refusal.code >= 500 and not isinstance(error, (KubeRefusedError, WebhookAwayError))):
+            self.politeness.troubled(too_many=refusal.code == 429, retry_after_s=refusal.retry_after_s)
 
-class Stream:
-    """An open watch: yields events until its time is over; `close` ends it from another thread."""
-
-    def __init__(self, response: Any, path: str) -> None:
-        self._response = response
-        self._path = path
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        """Yield events; TransientError when the connection fails or what comes is no event."""
-        rest = b""
+    def _versions_of(self, group: str) -> tuple[str, ...]:
+        """The versions of a group that are served; none when that cannot be found out."""
         try:
-            while part := self._response.read1(1 << 16, decode_content=True):
-                *lines, rest = (rest + part).split(b"\n")
-                yield from (json.loads(line) for line in lines if line.strip())
-        except (urllib3.exceptions.HTTPError, OSError, ValueError, AttributeError) as exc:
-            raise TransientError(f"The watch of {self._path} broke off ({type(exc).__name__}). It begins anew.") from None
-        finally:
-            self._response.close()
-
-    def close(self) -> None:
-        """End the stream under whoever reads it."""
-        connection = getattr(self._response, "connection", None)
-        sock = getattr(connection, "sock", None)
-        if sock is not None:
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-
-
-class _NoAnswerError(Exception):
-    """No whole answer came; `meaning` is the error to raise when it is not tried again, `slow` says that it took its time."""
-
-    def __init__(self, exc: Exception, what: str, url: str, *, change: bool) -> None:
-        super().__init__()
-        self.meaning = _meaning(exc, what, url, change=change)
-        self.slow = isinstance(exc, (urllib3.exceptions.TimeoutError, TimeoutError))
-
-
-def _meaning(exc: Exception, what: str, url: str, *, change: bool) -> KubehengeError:
-    words = _network_words(exc)
-    unsent = isinstance(exc, (urllib3.exceptions.ConnectTimeoutError, urllib3.exceptions.NewConnectionError)) or "certificate" in words
-    if change and not unsent:
-        return UncertainError(
-            f"{what}: {url} was sent this and its answer is lost ({words}). What is there is looked at before it is sent again."
-        )
-    return TransientError(f"{what}: {url} did not answer ({words}). It is tried again.")
-
-
-def _network_words(exc: Exception) -> str:
-    text = str(exc)
-    if "CERTIFICATE_VERIFY_FAILED" in text:
-        return "its certificate is not signed by the kubeconfig's CA, or for another name"
-    if isinstance(exc, urllib3.exceptions.NewConnectionError):
-        return text.rpartition(": ")[2] or text
-    if isinstance(exc, urllib3.exceptions.ConnectTimeoutError):
-        return "no connection within the time limit"
-    if isinstance(exc, (urllib3.exceptions.TimeoutError, TimeoutError)):
-        return "no answer within the time limit"
-    return "the connection was closed in between"
+            response = self._send("GET", f"/apis/{group}", query=None, body=None, headers={"Accept": JSON})
+            listed = json.loads(self._read(response, f"GET /apis/{group}", change=False))
+        except (NoAnswerError, ValueError):
+            return ()
+        versions = listed.get("versions") if isinstance(listed, dict) else None
+        return tuple(str(one.get("version", "")) for one in versions or ())

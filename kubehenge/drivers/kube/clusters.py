@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
+from kubehenge.drivers.kube import explaining
 from kubehenge.drivers.kube.errors import as_mapping
 from kubehenge.drivers.kube.reduce import Object, conditions_of, is_rolling, is_true
 
@@ -20,12 +22,13 @@ def is_settled(obj: Object, *, generation: int, rolled: bool) -> bool:
     return seen and is_true(conditions, "Available") and not (rolled and is_rolling(conditions))
 
 
-def progress(obj: Object, *, rolled: bool) -> tuple[str, int, int]:
+def progress(obj: Object, *, rolled: bool, now: datetime) -> tuple[str, int, int]:
     """Say what is waited for, and how much of it is there: done, of."""
     spec, status = as_mapping(obj.get("spec")), as_mapping(obj.get("status"))
     if spec.get("paused"):
         return "the Cluster, which is paused", 0, 0
-    stuck = _stuck(conditions_of(obj))
+    told = " ".join(trouble.text for trouble in explaining.of_cluster(obj) if trouble.counts(now))
+    stuck = f"; {told}" if told else ""
     for name, part, wanted in (
         ("control-plane nodes", as_mapping(status.get("controlPlane")), _control_planes(spec)),
         ("workers", as_mapping(status.get("workers")), _workers(spec)),
@@ -44,14 +47,6 @@ def _control_planes(spec: Mapping[str, Any]) -> int:
 def _workers(spec: Mapping[str, Any]) -> int:
     workers = as_mapping(as_mapping(spec.get("topology")).get("workers"))
     return sum(int(pool.get("replicas") or 0) for pool in workers.get("machineDeployments") or ())
-
-
-def _stuck(conditions: Mapping[str, Mapping[str, Any]]) -> str:
-    """What Cluster API says when it cannot go on by itself."""
-    topology = conditions.get("TopologyReconciled", {})
-    if topology.get("status") == "False" and topology.get("reason") in {"ReconcileFailed", "ClusterClassNotReconciled"}:
-        return f"; Cluster API says: {' '.join(str(topology.get('message', '')).split())}"
-    return ""
 
 
 def deletion(obj: Object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,9 +82,9 @@ class KubeDriver:
         """The one API server."""
         return (self.client.url,)
 
-    def start_watching(self, *, watch_s: float = WATCH_S) -> None:
-        """Follow the management cluster in the background, so that a reading costs no request (MODEL 24)."""
-        self._reader.follow(watch_s=watch_s)
+    def start_watching(self, changed: Callable[[], None] = lambda: None, *, watch_s: float = WATCH_S) -> None:
+        """Follow the management cluster in the background, so that a reading costs no request (MODEL 24); `changed` hears of news."""
+        self._reader.follow(watch_s=watch_s, changed=changed)
 
     def stop(self) -> None:
         """End the watches and close what is open."""
@@ -117,12 +118,12 @@ class KubeDriver:
 
     def delete(self, ref: ResourceRef, body: Body, context: ActionContext) -> Outcome:  # noqa: ARG002 - its name says all
         """Delete what bears our mark, by its UID."""
-        left = applying.delete(self.client, ref, context)
-        if left is None:
+        deleted = applying.delete(self.client, ref, context)
+        if deleted.obj is None:
             self._reader.forget(ref)
-            return Done(left=None)
-        self._reader.learn(ref, left)
-        return self._leaving(ref, left)
+            return Done(left=None, warnings=deleted.warnings)
+        self._reader.learn(ref, deleted.obj)
+        return replace(self._leaving(ref, deleted.obj), warnings=deleted.warnings)
 
     def look(self, ref: ResourceRef, handle: Mapping[str, Any], context: ActionContext) -> Outcome:  # noqa: ARG002 - the handle says all
         """Tell how a Cluster or a deletion stands."""
@@ -150,8 +151,8 @@ class KubeDriver:
         if ref.kind == kinds.SECRET and secrets.is_capmox(body):
             self._wake_capmox(ref, body)
         if ref.kind == kinds.CLUSTER:
-            return self._after_cluster(ref, applied, create=create)
-        return Done(left=_observed(ref, applied.obj))
+            return replace(self._after_cluster(ref, applied, create=create), warnings=applied.warnings)
+        return Done(left=_observed(ref, applied.obj), warnings=applied.warnings)
 
     def _after_cluster(self, ref: ResourceRef, applied: applying.Applied, *, create: bool) -> Outcome:
         """
@@ -174,7 +175,7 @@ class KubeDriver:
         left = _observed(ref, obj)
         if clusters.is_settled(obj, generation=generation, rolled=rolled):
             return Done(left=left)
-        waits_on, done, of = clusters.progress(obj, rolled=rolled)
+        waits_on, done, of = clusters.progress(obj, rolled=rolled, now=self._clock())
         handle = {"generation": generation, "want": want}
         return Pending(handle=handle, waits_on=waits_on, left=left, done=done, of=of, abandonable=True)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kubehenge.drivers.kube import webhooks
 from kubehenge.errors import KubehengeError, RefusedError, TransientError, UncertainError
 
 HIDDEN = "***"
@@ -65,6 +66,14 @@ class ExpiredError(TransientError):
     """The place that a list or watch was to go on from is too old; it begins anew."""
 
 
+class TooManyRequestsError(TransientError):
+    """The API server was too busy to look at a call, and did nothing."""
+
+
+class WebhookAwayError(TransientError):
+    """A webhook that the API server must ask does not answer. It is asked before anything is stored, so nothing was done."""
+
+
 _LOST_IN_TIME = re.compile(r"timed? ?out|deadline exceeded|context canceled", re.IGNORECASE)
 _MANAGER = re.compile(r'conflict with (?P<manager>"[^"]*")')
 
@@ -99,14 +108,19 @@ def _page(content: bytes, phrase: str) -> str:
     return f"{phrase or 'an answer'} of {len(content)} bytes"
 
 
-def scrub(refusal: Refusal, secrets: Iterable[str]) -> Refusal:
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without secrets."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, HIDDEN)
+    return text
+
+
+def scrub(refusal: Refusal, secrets: Collection[str]) -> Refusal:
     """Return it without the secrets that its texts may hold."""
-    hidden = [secret for secret in secrets if secret]
 
     def clean(text: str) -> str:
-        for secret in hidden:
-            text = text.replace(secret, HIDDEN)
-        return text
+        return hide(text, secrets)
 
     causes = tuple(Cause(reason=clean(cause.reason), message=clean(cause.message), field=clean(cause.field)) for cause in refusal.causes)
     return Refusal(
@@ -151,7 +165,7 @@ def judge(refusal: Refusal, *, what: str, change: bool) -> KubehengeError:
         case 422:
             return KubeRefusedError(f"{what} was refused by the management cluster: {_causes(refusal) or said}.", refusal)
         case 429:
-            return TransientError(f"{what}: the management cluster has too many requests to answer. It is tried again more slowly.")
+            return TooManyRequestsError(f"{what}: the management cluster has too many requests to answer. It is tried again more slowly.")
         case code if code >= 500 and "field not declared in schema" in said:
             return KubeRefusedError(f"{what} was refused by the management cluster: {said}.", refusal)
         case code if code >= 500:
@@ -194,7 +208,9 @@ def _causes(refusal: Refusal) -> str:
 
 
 def _judge_failure(refusal: Refusal, said: str, *, what: str, change: bool) -> KubehengeError:
-    lost = refusal.code in {502, 504} or not refusal.status or (bool(_LOST_IN_TIME.search(said)) and "calling webhook" not in said)
+    if refusal.status and (away := webhooks.away(said)):
+        return WebhookAwayError(f"{what}: {away}")
+    lost = refusal.code in {502, 504} or not refusal.status or bool(_LOST_IN_TIME.search(said))
     if change and lost:
         return UncertainError(
             f"{what}: the management cluster did not say what became of it ({said}). What is there is looked at before it is sent again."

@@ -6,14 +6,14 @@ Raw JSON, reduced once per object; Secrets as metadata only, so that none of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from kubehenge.drivers.base import BulkReading
-from kubehenge.drivers.kube import kinds, reduce
+from kubehenge.drivers.kube import explaining, kinds, reduce
 from kubehenge.drivers.kube.client import METADATA, METADATA_LIST, KubeClient
 from kubehenge.drivers.kube.errors import as_mapping, is_unserved
 from kubehenge.drivers.kube.watching import WATCH_S, Follower, Snapshot, Source
@@ -38,15 +38,19 @@ def _resource_set(obj: reduce.Object) -> Observed | None:
     return found if found.mark or found.ref.name.endswith(_SET_END) else None
 
 
+def _status(obj: reduce.Object) -> Observed:
+    return reduce.with_troubles(reduce.cluster_status(obj), [trouble.body for trouble in explaining.of_cluster(obj)])
+
+
 SOURCES: Mapping[str, Source[Any]] = {
     "namespaces": Source(path=kinds.WRITTEN[kinds.NAMESPACE].all, keep=lambda obj: reduce.whole(kinds.NAMESPACE, obj)),
     "secrets": Source(
         path=kinds.WRITTEN[kinds.SECRET].all, keep=_secret, accept=METADATA_LIST, watch_accept=METADATA, labels=kinds.CLUSTER_LABEL
     ),
     "resource_sets": Source(path=kinds.WRITTEN[kinds.RESOURCE_SET].all, keep=_resource_set),
-    "clusters": Source(path=kinds.CLUSTERS.all, keep=lambda obj: (reduce.whole(kinds.CLUSTER, obj), reduce.cluster_status(obj))),
+    "clusters": Source(path=kinds.CLUSTERS.all, keep=lambda obj: (reduce.whole(kinds.CLUSTER, obj), _status(obj))),
     "machines": Source(path=kinds.MACHINES.all, keep=reduce.machine),
-    "proxmox_machines": Source(path=kinds.PROXMOX_MACHINES.all, keep=reduce.vm_place),
+    "proxmox_machines": Source(path=kinds.PROXMOX_MACHINES.all, keep=lambda obj: reduce.vm_place(obj, explaining.of_vm(obj))),
     "classes": Source(path=kinds.CLASSES.within(CLASS_NAMESPACE), keep=reduce.a_class),
     **{
         kind: Source(path=served.within(CLASS_NAMESPACE), keep=partial(reduce.template, kind=kind))
@@ -78,10 +82,10 @@ class Reader:
         self._followers: dict[str, Follower[Any]] = {}
         self._built: tuple[tuple[int, ...], BulkReading] | None = None
 
-    def follow(self, *, watch_s: float = WATCH_S) -> None:
-        """Begin to watch; readings cost nothing from the first lists on."""
+    def follow(self, *, watch_s: float = WATCH_S, changed: Callable[[], None] = lambda: None) -> None:
+        """Begin to watch; readings cost nothing from the first lists on. `changed` is called when one would show something new."""
         if not self._followers:
-            self._followers = {name: Follower(self._client, source, watch_s=watch_s) for name, source in SOURCES.items()}
+            self._followers = {name: Follower(self._client, source, watch_s=watch_s, changed=changed) for name, source in SOURCES.items()}
             for follower in self._followers.values():
                 follower.start()
 
@@ -159,7 +163,6 @@ class Reader:
         failed: dict[str, str] = {}
         for kind, name in ((kinds.NAMESPACE, "namespaces"), (kinds.SECRET, "secrets"), (kinds.RESOURCE_SET, "resource_sets")):
             _put(items, failed, (kind,), answers[name], lambda found: (tuple(found.values()),))
-        _put(items, failed, (kinds.CLUSTER, kinds.STATUS), answers["clusters"], _clusters)
         _put(items, failed, (kinds.CLASS, kinds.CLASS_ALIAS), answers["classes"], _classes)
         _put(items, failed, (kinds.TEMPLATE,), _templates(answers), lambda found: (tuple(found.values()),))
         vmids = answers["proxmox_machines"]
@@ -167,6 +170,8 @@ class Reader:
             vmids = {}  # without the provider there are no VMs of its
         machines = vmids if isinstance(vmids, KubehengeError) else answers["machines"]
         _put(items, failed, (kinds.MACHINE,), machines, lambda found: (_machines(found, vmids),))
+        others = _troubles(items.get(kinds.MACHINE, ()))
+        _put(items, failed, (kinds.CLUSTER, kinds.STATUS), answers["clusters"], lambda found: _clusters(found, others))
         return BulkReading(
             items=items, read_at=read_at, failed=failed, endpoint=self._client.url, endpoints=(self._client.url,), requests=requests
         )
@@ -185,8 +190,21 @@ def _put(
         items |= zip(names, build(answer), strict=True)
 
 
-def _clusters(found: Mapping[str, Any]) -> tuple[tuple[Observed, ...], tuple[Observed, ...]]:
-    return tuple(declared for declared, _ in found.values()), tuple(status for _, status in found.values())
+def _clusters(
+    found: Mapping[str, Any], machines: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> tuple[tuple[Observed, ...], tuple[Observed, ...]]:
+    """Clusters and how they stand, with the troubles of their machines."""
+    whole = (reduce.with_troubles(status, machines.get(status.ref.name, ())) for _, status in found.values())
+    return tuple(declared for declared, _ in found.values()), tuple(whole)
+
+
+def _troubles(machines: Iterable[Observed]) -> dict[str, list[Mapping[str, Any]]]:
+    """The troubles of machines, by cluster."""
+    by_cluster: dict[str, list[tuple[str, str]]] = {}
+    for one in machines:
+        if "trouble" in one.body:
+            by_cluster.setdefault(str(one.body["cluster"]), []).append((one.ref.name.rpartition("/")[2], str(one.body["trouble"])))
+    return {scope: [trouble.body for trouble in explaining.of_machines(those)] for scope, those in by_cluster.items()}
 
 
 def _classes(found: Mapping[str, Observed]) -> tuple[tuple[Observed, ...], tuple[Observed, ...]]:

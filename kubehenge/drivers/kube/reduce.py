@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kubehenge.drivers.kube import kinds
@@ -168,20 +168,34 @@ def machine(obj: Object) -> tuple[Observed, str]:
 
 
 class VmPlace(NamedTuple):
-    """The VM that a ProxmoxMachine has: its id, None before it has one, and the Proxmox VE node that it was made on."""
+    """The VM that a ProxmoxMachine has: its id, None before it has one, the Proxmox VE node that it was made on, and what is wrong."""
 
     vmid: int | None = None
     node: str = ""
+    trouble: str = ""
 
 
-def vm_place(obj: Object) -> VmPlace:
+def vm_place(obj: Object, trouble: str = "") -> VmPlace:
     """Return the VM of a ProxmoxMachine."""
     vmid = as_mapping(obj.get("spec")).get("virtualMachineID")
-    return VmPlace(int(vmid) if vmid else None, as_mapping(obj.get("status")).get("proxmoxNode") or "")
+    return VmPlace(int(vmid) if vmid else None, as_mapping(obj.get("status")).get("proxmoxNode") or "", trouble)
 
 
 def with_vms(machines: Iterable[tuple[Observed, str]], places: Mapping[str, VmPlace]) -> tuple[Observed, ...]:
     """Put their VMs into machines."""
     nowhere = VmPlace()
     found = ((machine, places.get(behind, nowhere)) for machine, behind in machines)
-    return tuple(Observed(ref=one.ref, body={**one.body, "vmid": place.vmid, "vm_node": place.node}) for one, place in found)
+    return tuple(
+        Observed(ref=one.ref, body={**one.body, "vmid": place.vmid, "vm_node": place.node, **_wrong(place)}) for one, place in found
+    )
+
+
+def _wrong(place: VmPlace) -> Mapping[str, str]:
+    return {"trouble": place.trouble} if place.trouble else {}
+
+
+def with_troubles(status: Observed, troubles: Sequence[Mapping[str, Any]]) -> Observed:
+    """Put what keeps a cluster from going on into how it stands; what is well says nothing."""
+    if not troubles:
+        return status
+    return Observed(ref=status.ref, body={**status.body, "troubles": [*status.body.get("troubles", ()), *troubles]}, mark=status.mark)

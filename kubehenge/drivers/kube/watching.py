@@ -1,22 +1,25 @@
 """
 Following one kind of object: one list, then a watch, in a thread of its own (MODEL 24, tier watch).
 
-While the watch is open, reading costs no request. What breaks off begins anew: from where it was when its time was over, from a
-new list when the place is too old or anything else went wrong. Until the new list is in, the follower says that it knows nothing.
+While the watch is open, reading costs no request. A watch whose time is over or whose connection broke goes on from where it was;
+from a new list only when that place is too old, or when what came made no sense. Until it is open again, the follower says that it
+knows nothing, and readings use lists.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import structlog
 
-from kubehenge.drivers.kube.client import JSON, KubeClient, Stream
-from kubehenge.drivers.kube.errors import ExpiredError
+from kubehenge.drivers.kube.client import JSON, KubeClient
+from kubehenge.drivers.kube.errors import ExpiredError, as_mapping
 from kubehenge.drivers.kube.reduce import Object, key_of
+from kubehenge.drivers.kube.stream import SenselessError, Stream
 from kubehenge.errors import KubehengeError, TransientError
 
 log = structlog.get_logger()
@@ -61,16 +64,21 @@ def version_of(obj: Object) -> int:
 class Follower(Generic[Value]):
     """Follows one source from `start` to `stop`."""
 
-    def __init__(self, client: KubeClient, source: Source[Value], *, watch_s: float = WATCH_S) -> None:
+    def __init__(
+        self, client: KubeClient, source: Source[Value], *, watch_s: float = WATCH_S, changed: Callable[[], None] = lambda: None
+    ) -> None:
         self._client = client
         self._source = source
         self._watch_s = watch_s
+        self._changed = changed
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[int, Value | None]] = {}
         self._changes = 0
         self._known = False
         self._version = ""
         self._stream: Stream | None = None
+        self._reported = ""
+        """Why it broke off last, as it was logged."""
         self._stopping = threading.Event()
         self._tried = threading.Event()
         """The first list is in, or has failed."""
@@ -122,26 +130,37 @@ class Follower(Generic[Value]):
                 self._changes += 1
 
     def _run(self) -> None:
-        wait_s = FIRST_WAIT_S
+        wait_s = 0.0
         while not self._stopping.is_set():
+            opened = time.monotonic()
             try:
                 if not self._version:
                     self._list()
                 self._watch()
-                wait_s = FIRST_WAIT_S
-            except ExpiredError:
-                self._lose()
-            except Exception as exc:  # whatever it is: a thread that died would go on showing what was once there
-                self._lose()
-                expected = isinstance(exc, KubehengeError)
-                log.warning("watch_broke_off", path=self._source.path, reason=str(exc), wait_s=wait_s, exc_info=not expected)
+                wait_s = 0.0
+                self._stopping.wait(FIRST_WAIT_S - (time.monotonic() - opened))  # something may close each at once
+            except Exception as exc:  # noqa: BLE001 - a thread that died would go on showing what was once there
+                if self._stopping.is_set():
+                    return
+                # A place is lost when the server says so, or when it may be what makes no sense.
+                self._lose(keep_place=isinstance(exc, TransientError) and not isinstance(exc, (ExpiredError, SenselessError)))
+                self._report(exc, wait_s)
                 self._stopping.wait(wait_s)
-                wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+                wait_s = min(LONGEST_WAIT_S, max(FIRST_WAIT_S, wait_s * 2))
 
-    def _lose(self) -> None:
+    def _report(self, exc: Exception, wait_s: float) -> None:
+        """Log why it broke off, once as long as it stays the same."""
+        reason = str(exc)
+        if reason != self._reported:
+            expected = isinstance(exc, KubehengeError)
+            log.warning("watch_broke_off", path=self._source.path, reason=reason, wait_s=wait_s, exc_info=not expected)
+            self._reported = reason
+
+    def _lose(self, *, keep_place: bool) -> None:
         with self._lock:
             self._known = False
-            self._version = ""
+            if not keep_place:
+                self._version = ""
         self._tried.set()
 
     def _list(self) -> None:
@@ -151,6 +170,7 @@ class Follower(Generic[Value]):
             self._kept = kept
             self._changes += 1
             self._version = listed.version
+        self._changed()
 
     def _watch(self) -> None:
         stream = self._client.watch(
@@ -163,37 +183,37 @@ class Follower(Generic[Value]):
         with self._lock:
             self._stream = stream
             self._known = not self._stopping.is_set()
+        self._reported = ""
         self._tried.set()
         if self._stopping.is_set():
             stream.close()
-        try:
-            for event in stream:
-                self._take(event)
-        except TransientError:
-            if not self._stopping.is_set():
-                raise
+        for event in stream:
+            self._take(event)
 
     def _take(self, event: Mapping[str, Any]) -> None:
-        obj = event.get("object")
-        match event.get("type"):
-            case "ADDED" | "MODIFIED" if isinstance(obj, dict):
-                with self._lock:
-                    self._keep(obj)
-                    self._version = obj["metadata"].get("resourceVersion", self._version)
-            case "DELETED" if isinstance(obj, dict):
-                with self._lock:
-                    if self._kept.pop(key_of(obj), None) is not None:
-                        self._changes += 1
-                    self._version = obj["metadata"].get("resourceVersion", self._version)
-            case "BOOKMARK" if isinstance(obj, dict):
-                with self._lock:
-                    self._version = obj["metadata"].get("resourceVersion", self._version)
-            case "ERROR":
-                if isinstance(obj, dict) and obj.get("code") == 410:
-                    raise ExpiredError(f"The watch of {self._source.path} is too far behind. It begins anew.")
-                raise TransientError(f"The watch of {self._source.path} was ended by the API server. It begins anew.")
-            case _:
-                raise TransientError(f"The watch of {self._source.path} brought something unknown. It begins anew.")
+        obj, kind = event.get("object"), event.get("type")
+        if kind == "ERROR":
+            self._end(as_mapping(obj))
+        if kind not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"} or not isinstance(obj, dict):
+            raise SenselessError(f"The watch of {self._source.path} brought something unknown. It begins anew.")
+        with self._lock:
+            before = self._changes
+            if kind == "DELETED":
+                if self._kept.pop(key_of(obj), (0, None))[1] is not None:
+                    self._changes += 1
+            elif kind != "BOOKMARK":
+                self._keep(obj)
+            self._version = obj["metadata"].get("resourceVersion", self._version)
+            changed = self._changes != before
+        if changed:
+            self._changed()
+
+    def _end(self, status: Mapping[str, Any]) -> NoReturn:
+        """Raise what an ERROR event means."""
+        if status.get("code") == 410:
+            raise ExpiredError(f"The watch of {self._source.path} is too far behind. It begins anew.")
+        said = str(status.get("message") or "no reason given")
+        raise SenselessError(f"The watch of {self._source.path} was ended by the API server ({said}). It begins anew.")
 
     def _keep(self, obj: Object) -> None:
         """Keep an object unless a later state of it is kept already; the lock is held."""
@@ -201,5 +221,7 @@ class Follower(Generic[Value]):
         known = self._kept.get(key)
         if known is not None and version <= known[0]:
             return
-        self._kept[key] = (version, self._source.keep(obj))
-        self._changes += 1
+        value = self._source.keep(obj)
+        self._kept[key] = (version, value)
+        if value != (known[1] if known else None):
+            self._changes += 1

@@ -2,7 +2,7 @@
 How a cluster stands, from what the management cluster said of it last.
 
 That is `cluster.status`, a `kube.cluster_status` body: phase, available, rolling, deleting, version, endpoint, the counts
-`control_plane` and `workers` (desired, ready) and conditions. It is {} before the Cluster was seen for the first time.
+`control_plane` and `workers` (desired, ready), conditions and troubles. It is {} before the Cluster was seen for the first time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from sqlalchemy.orm import aliased
 
 from kubehenge.model.plan import PlanState
 from kubehenge.model.resource import ClusterState, Lane
+from kubehenge.model.trouble import Trouble
+from kubehenge.store.reads.sql import json_length
 from kubehenge.store.reads.words import ClusterWord, Tone, condition_tone
 from kubehenge.store.rows import BodyRow, ClusterRow, PlanRow, ResourceRow
 
@@ -65,6 +67,7 @@ class ClusterStatus:
     control_plane: Count
     workers: Count
     conditions: tuple[Condition, ...]
+    troubles: tuple[Trouble, ...]
 
     @classmethod
     def of(cls, found: Mapping[str, Any] | None) -> ClusterStatus:
@@ -82,6 +85,7 @@ class ClusterStatus:
             control_plane=_count(status.get("control_plane")),
             workers=_count(status.get("workers")),
             conditions=conditions_of(status),
+            troubles=tuple(Trouble.of(one) for one in status.get("troubles") or ()),
         )
 
 
@@ -109,6 +113,8 @@ def worth_a_look(status: ClusterStatus, *, established: bool) -> tuple[str, ...]
     for count, what in ((status.control_plane, "control-plane nodes"), (status.workers, "workers")):
         if count.short:
             found.append(f"{count.desired - count.ready} of {count.desired} {what} not ready")
+    if status.troubles:
+        found.append("Cluster API cannot go on by itself")
     if status.paused:
         found.append("Paused: Cluster API changes nothing of it")
     return tuple(found)
@@ -185,7 +191,8 @@ def needs_a_look() -> ColumnElement[bool]:
         _number("control_plane", "ready") < _number("control_plane", "desired"),
         _number("workers", "ready") < _number("workers", "desired"),
     )
-    off = or_(short, ~_flag("available"), _flag("paused"))
+    troubled = func.coalesce(json_length(STATUS["troubles"]), 0) > 0
+    off = or_(short, ~_flag("available"), _flag("paused"), troubled)
     return and_(established(), ~_flag("rolling"), ~_flag("deleting"), ClusterRow.state != ClusterState.LEAVING, off)
 
 
