@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy.orm import Session
 
+from kubehenge.engine import providers
 from kubehenge.engine.classes import Classes
 from kubehenge.engine.documents import Documents
 from kubehenge.engine.seen import Seen
@@ -37,6 +39,7 @@ def expand_due(
     documents: Documents,
     classes: Classes,
     draw_tick: Callable[[], int],
+    now: datetime,
 ) -> frozenset[ResourceRef]:
     """
     Expand the clusters that are due, and the site when any was; returns the resources whose desired body changed.
@@ -46,7 +49,8 @@ def expand_due(
     unsettled = documents.site_body is not None and documents.site_body != _in_force(session, site.id, SETTING)
     # A new cluster is made where the settings that Git asks for say, once they are in force; until then it stays due.
     rows = [row for row in clusters.due(session, site.id) if row.fixed or not unsettled or row.state is not ClusterState.DECLARED]
-    if not rows and not documents.settings_moved and not classes.moved(session, site.id):
+    wanted_of_providers = providers.look(session, site, seen, now)
+    if not rows and not documents.settings_moved and not classes.moved(session, site.id, wanted_of_providers):
         return frozenset()
     bodies = get_bodies(session, (row.declared_hash for row in rows))
     _fix(session, rows, bodies, settings, classes)
@@ -71,7 +75,8 @@ def expand_due(
         wanted[row.id] = _expand(row, own, settings, facts, seen, held.get(row.id))
     wanted[None] = expand_site(
         (CLASS_NAMESPACE, *clusters.namespaces_in_use(session, site.id)),
-        classes=classes.wanted(session, site.id),
+        classes=classes.wanted(session, site.id, wanted_of_providers),
+        providers=wanted_of_providers.resources(),
         setting=documents.site_body or _in_force(session, site.id, SETTING),
         rules=documents.rules_body or _in_force(session, site.id, RULES),
     )

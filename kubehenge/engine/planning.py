@@ -37,6 +37,8 @@ SITE_SCOPES = {
     "kube.class_template": "site:classes",
     "kube.class": "site:classes",
     "kube.class_alias": "site:class-names",
+    "kube.provider_scale": "site:providers",
+    "kube.vendor_patch": "site:vendor-patches",
 }
 """Each sort of shared thing has lanes of its own, so that none waits for another (MODEL 11)."""
 

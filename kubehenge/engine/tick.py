@@ -158,7 +158,7 @@ class Tick:
             self._documents.accept(session, polled, settings, draw_tick, now)
             facts = self._facts(site)
             self._follow_nodes(session, site, facts)
-            changed = expand_due(session, site, settings, facts, self._seen, self._documents, self.classes, draw_tick)
+            changed = expand_due(session, site, settings, facts, self._seen, self._documents, self.classes, draw_tick, now)
             self._project_again(session, changed, draw_tick)
             approved = self._plan(session, site, settings, facts, draw_tick, now)
             bury(session, self.site_id, draw_tick, now)

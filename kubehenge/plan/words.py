@@ -15,7 +15,9 @@ _SHARED = {
     "kube.namespace": "Make the namespace {names} in the management cluster",
     "kube.class": "Put the classes of this release in place",
     "kube.class_template": "Put the templates of the classes in place",
-    "kube.class_alias": "Let {names} stand for another class",
+    "kube.class_alias": "Let {names} stand for a class of this release",
+    "kube.provider_scale": "Let the controllers of {names} run only while they are used",
+    "kube.vendor_patch": "Add to {names} what its release needs to work",
 }
 """Titles of plans of shared things, each sort of which has plans of its own."""
 

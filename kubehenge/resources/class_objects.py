@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from kubehenge.model.canon import Body
 from kubehenge.model.distribution import CLASS_NAMESPACE, is_content_name
 from kubehenge.model.resource import DesiredResource, ResourceRef
 from kubehenge.resources.credentials import namespace_ref
+from kubehenge.resources.providers import scale_ref
 
 CLASS = "kube.class"
 TEMPLATE = "kube.class_template"
@@ -22,6 +23,11 @@ def class_ref(name: str) -> ResourceRef:
 def template_ref(kind: str, name: str) -> ResourceRef:
     """Return the key of a template; templates of several kinds are one kind of resource."""
     return ResourceRef(kind=TEMPLATE, name=f"{kind}/{CLASS_NAMESPACE}/{name}")
+
+
+def is_of_proxmox(ref: ResourceRef) -> bool:
+    """Tell whether a template is one of Proxmox VE's, and not of a distribution's controllers."""
+    return ref.name.startswith("Proxmox")
 
 
 def templates_of(cluster_class: Body) -> Iterator[ResourceRef]:
@@ -42,12 +48,25 @@ def _references(node: object) -> Iterator[Mapping[str, str]]:
             yield from _references(item)
 
 
-def class_resources(cluster_class: Body, templates: tuple[Body, ...]) -> tuple[DesiredResource, ...]:
-    """Return a class named by its content with its templates, as the site asks for them."""
+def class_resources(cluster_class: Body, templates: Sequence[Body]) -> tuple[DesiredResource, ...]:
+    """
+    Return a class named by its content with its Proxmox VE templates, as the site asks for them.
+
+    The class is there whether or not the distribution's controllers run; Cluster API goes on with it once all its templates are there.
+    """
     space = (namespace_ref(CLASS_NAMESPACE),)
-    wanted = [DesiredResource(ref=template_ref(body["kind"], body["metadata"]["name"]), body=body, requires=space) for body in templates]
-    refs = tuple(templates_of(cluster_class))
+    wanted = [_template(body, space) for body in templates]
+    refs = tuple(one.ref for one in wanted)
     return (*wanted, DesiredResource(ref=class_ref(cluster_class["metadata"]["name"]), body=cluster_class, requires=(*space, *refs)))
+
+
+def provider_templates(distribution: str, templates: Sequence[Body]) -> tuple[DesiredResource, ...]:
+    """Return control-plane and bootstrap templates, which only the distribution's controllers can admit, so they have to serve (MODEL 36)."""
+    return tuple(_template(body, (namespace_ref(CLASS_NAMESPACE), scale_ref(distribution))) for body in templates)
+
+
+def _template(body: Body, requires: tuple[ResourceRef, ...]) -> DesiredResource:
+    return DesiredResource(ref=template_ref(body["kind"], body["metadata"]["name"]), body=body, requires=requires)
 
 
 def alias_resource(alias: str, cluster_class: Body) -> DesiredResource:

@@ -12,6 +12,7 @@ from kubehenge.model.identity import ANNOTATION_ONLINE_NODES, ANNOTATION_POOL, A
 from kubehenge.model.resource import DesiredResource, ResourceRef
 from kubehenge.resources.class_objects import class_ref
 from kubehenge.resources.credentials import OWN_LABEL, namespace_ref
+from kubehenge.resources.providers import scale_ref
 
 
 def cluster_ref(who: Incarnation) -> ResourceRef:
@@ -47,7 +48,8 @@ def cluster(
     if nodes:
         annotations[ANNOTATION_ONLINE_NODES] = ",".join(nodes)
     spec = _of_class(_with_ranges(_with_providers(declared["spec"], fixed.get("oidc")), fixed.get("ranges", {})), pinned)
-    requires = (namespace_ref(who.namespace), class_ref(spec["topology"]["classRef"]["name"]))
+    named = spec["topology"]["classRef"]["name"]
+    requires = (namespace_ref(who.namespace), class_ref(named), scale_ref(str(find_distribution(named))))
     return DesiredResource(
         ref=cluster_ref(who),
         body={

@@ -54,6 +54,8 @@ KINDS: dict[str, Kind] = {
         Kind(name="kube.class_template", marked=False, keeps=True),
         Kind(name="kube.class", create_after=("kube.class_template",), marked=False, keeps=True),
         Kind(name="kube.class_alias", classify=classify_alias, marked=False, keeps=True),
+        Kind(name="kube.provider_scale", marked=False, keeps=True),
+        Kind(name="kube.vendor_patch", marked=False, keeps=True),
         Kind(name="proxmox.pool", delete_after=("kube.cluster", "proxmox.volume_owner", "proxmox.acl")),
         Kind(name="proxmox.user", delete_after=("proxmox.token", "proxmox.acl")),
         Kind(

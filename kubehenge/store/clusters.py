@@ -34,6 +34,12 @@ def namespaces_in_use(session: Session, site_id: int) -> Sequence[str]:
     return session.scalars(select(ClusterRow.namespace).where(ClusterRow.site_id == site_id, ClusterRow.state.in_(kept)).distinct()).all()
 
 
+def class_names_in_use(session: Session, site_id: int) -> Sequence[str]:
+    """Return the names of the classes of all clusters that are not gone, as their files or, made elsewhere, they themselves say."""
+    living = (ClusterRow.site_id == site_id, ClusterRow.state.in_(LIVING))
+    return session.scalars(select(ClusterRow.class_name).where(*living).distinct()).all()
+
+
 @dataclass(slots=True, kw_only=True)
 class Holding:
     """A living cluster as its documents concern it: which of them holds it, and what is in force; as in its row."""

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from kubehenge.model.canon import Body, body_hash
 from kubehenge.model.resource import DesiredResource, Observed, ResourceRef, ResourceState
 from kubehenge.resources.kinds import KINDS
+from kubehenge.resources.providers import SERVING
 from kubehenge.resources.site import SHARED
 from kubehenge.store.bodies import begin_versions, get_bodies, hashed, put_bodies, record_versions
 from kubehenge.store.bulk import chunks, insert_many, table_of
@@ -147,8 +148,9 @@ def find_rows(session: Session, site_id: int, refs: Iterable[ResourceRef]) -> Ma
 
 
 def those_there(session: Session, site_id: int, refs: Iterable[ResourceRef]) -> frozenset[ResourceRef]:
-    """Return those of some resources that were there when they were read last."""
-    return frozenset(ref for ref, row in find_rows(session, site_id, set(refs)).items() if row["observed_hash"] is not None)
+    """Return those of some resources that were there, and served where they can, when they were read last (MODEL 6)."""
+    found = find_rows(session, site_id, set(refs))
+    return frozenset(ref for ref, row in found.items() if row["observed_hash"] is not None and row["outputs"].get(SERVING, True))
 
 
 def set_desired(

@@ -204,6 +204,8 @@ _SHARED = {
     "site:namespaces": "namespaces",
     "site:classes": "classes",
     "site:class-names": "class names",
+    "site:providers": "providers",
+    "site:vendor-patches": "vendor patches",
 }
 
 

@@ -15,14 +15,17 @@ from kubehenge.drivers.findings import Finding
 from kubehenge.drivers.kube import applying, clusters, kinds, probing, reduce, secrets
 from kubehenge.drivers.kube.client import KubeClient, TimeLimits
 from kubehenge.drivers.kube.errors import as_mapping, is_unserved
+from kubehenge.drivers.kube.providers import Providers
 from kubehenge.drivers.kube.reading import Reader
 from kubehenge.drivers.kube.watching import WATCH_S
 from kubehenge.drivers.politeness import Politeness
 from kubehenge.errors import InvariantError, RefusedError
 from kubehenge.model.canon import Body, resolve
 from kubehenge.model.resource import Observed, ResourceRef
+from kubehenge.resources.class_objects import templates_of
 
 GONE = "gone"
+NUDGED = "kubehenge.dev/templates-made"
 
 
 class KubeDriver:
@@ -44,6 +47,7 @@ class KubeDriver:
         self._clock = clock
         self._reader = Reader(client, clock=clock)
         self._secrets = secrets.Secrets(client, access, site_key)
+        self._providers = Providers(client)
         if access.capmox_secret is not None:
             client.secrets.append(access.capmox_secret)
 
@@ -103,6 +107,8 @@ class KubeDriver:
 
     def read(self, ref: ResourceRef, body: Body | None) -> Observed | None:  # noqa: ARG002 - its name says all
         """Read one resource now, past the watches."""
+        if ref.kind == kinds.PROVIDER_SCALE:
+            return self._providers.read(ref)
         found = applying.find(self.client, ref)
         return _observed(ref, found) if found is not None else None
 
@@ -127,6 +133,8 @@ class KubeDriver:
 
     def look(self, ref: ResourceRef, handle: Mapping[str, Any], context: ActionContext) -> Outcome:  # noqa: ARG002 - the handle says all
         """Tell how a Cluster or a deletion stands."""
+        if ref.kind == kinds.PROVIDER_SCALE:
+            return self._providers.look(ref, handle)
         found = applying.find(self.client, ref)
         if handle["want"] == GONE:
             if found is None or found["metadata"]["uid"] != handle["uid"]:
@@ -138,6 +146,8 @@ class KubeDriver:
         return self._standing(ref, found, generation=int(handle["generation"]), want=str(handle["want"]))
 
     def _apply(self, ref: ResourceRef, body: Body, context: ActionContext, *, create: bool) -> Outcome:
+        if ref.kind == kinds.PROVIDER_SCALE:
+            return self._providers.write(ref, body)
         resolved = resolve(body, context.lookup)
         # What it refuses it may quote, and an admission webhook's words are kept in the journal.
         self.client.secrets.extend(one for one in context.vault.secrets if one not in self.client.secrets)
@@ -150,6 +160,8 @@ class KubeDriver:
         self._reader.learn(ref, applied.obj)
         if ref.kind == kinds.SECRET and secrets.is_capmox(body):
             self._wake_capmox(ref, body)
+        if ref.kind == kinds.TEMPLATE:
+            self._wake_classes(ref)
         if ref.kind == kinds.CLUSTER:
             return replace(self._after_cluster(ref, applied, create=create), warnings=applied.warnings)
         return Done(left=_observed(ref, applied.obj), warnings=applied.warnings)
@@ -182,6 +194,14 @@ class KubeDriver:
     def _leaving(self, ref: ResourceRef, obj: reduce.Object) -> Pending:
         handle = {"want": GONE, "uid": obj["metadata"]["uid"]}
         return Pending(handle=handle, waits_on=clusters.deletion(obj), left=_observed(ref, obj), abandonable=False)
+
+    def _wake_classes(self, ref: ResourceRef) -> None:
+        """Touch the classes that refer to a template: they may have been waiting for it, for up to 16 minutes more (MODEL 36)."""
+        _, namespace, _ = kinds.find_place(ref)
+        touched = {"metadata": {"annotations": {NUDGED: self._clock().isoformat(timespec="microseconds")}}}
+        for one in self.client.list(kinds.CLASSES.within(namespace)).items:
+            if any(target.name == ref.name for target in templates_of(one)):
+                self.client.merge(kinds.CLASSES.one(namespace, one["metadata"]["name"]), touched)
 
     def _wake_capmox(self, ref: ResourceRef, body: Body) -> None:
         cluster = as_mapping(body["metadata"].get("labels")).get(kinds.CLUSTER_LABEL, "")

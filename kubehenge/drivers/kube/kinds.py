@@ -52,12 +52,23 @@ MACHINE = "kube.machine"
 CLASS = "kube.class"
 CLASS_ALIAS = "kube.class_alias"
 TEMPLATE = "kube.class_template"
+PROVIDER_SCALE = "kube.provider_scale"
+VENDOR_PATCH = "kube.vendor_patch"
 
 CLUSTERS = Served(group="cluster.x-k8s.io", version="v1beta2", plural="clusters", kind="Cluster")
 CLASSES = Served(group="cluster.x-k8s.io", version="v1beta2", plural="clusterclasses", kind="ClusterClass")
 MACHINES = Served(group="cluster.x-k8s.io", version="v1beta2", plural="machines", kind="Machine")
 PROXMOX_MACHINES = Served(group="infrastructure.cluster.x-k8s.io", version="v1alpha2", plural="proxmoxmachines", kind="ProxmoxMachine")
 PROXMOX_CLUSTERS = Served(group="infrastructure.cluster.x-k8s.io", version="v1alpha2", plural="proxmoxclusters", kind="ProxmoxCluster")
+
+DEPLOYMENTS = Served(group="apps", version="v1", plural="deployments", kind="Deployment")
+WEBHOOKS = Served(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    plural="validatingwebhookconfigurations",
+    kind="ValidatingWebhookConfiguration",
+    namespaced=False,
+)
 
 WRITTEN: dict[str, Served] = {
     NAMESPACE: Served(group="", version="v1", plural="namespaces", kind="Namespace", namespaced=False),
@@ -66,8 +77,9 @@ WRITTEN: dict[str, Served] = {
     CLUSTER: CLUSTERS,
     CLASS: CLASSES,
     CLASS_ALIAS: CLASSES,
+    VENDOR_PATCH: WEBHOOKS,
 }
-"""The kinds that are written, but for templates, which are of several kinds in the API."""
+"""The kinds that are written, but for templates, which are of several kinds in the API, and scales, which are parts of objects."""
 
 _BOOTSTRAP, _CONTROL_PLANE, _INFRASTRUCTURE = (f"{part}.cluster.x-k8s.io" for part in ("bootstrap", "controlplane", "infrastructure"))
 TEMPLATES: dict[str, Served] = {
@@ -85,10 +97,10 @@ TEMPLATES: dict[str, Served] = {
 }
 """The templates that classes refer to, by their kind in the API."""
 
-KINDS = frozenset({*WRITTEN, TEMPLATE, STATUS, MACHINE})
+KINDS = frozenset({*WRITTEN, TEMPLATE, PROVIDER_SCALE, STATUS, MACHINE})
 """The kinds that are read."""
 
-UNMARKED = frozenset({NAMESPACE, CLASS, CLASS_ALIAS, TEMPLATE})
+UNMARKED = frozenset({NAMESPACE, CLASS, CLASS_ALIAS, TEMPLATE, VENDOR_PATCH})
 """Kinds that bear no mark: shared, taken as they are found, and never deleted."""
 
 CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"

@@ -13,13 +13,14 @@ from functools import partial
 from typing import Any
 
 from kubehenge.drivers.base import BulkReading
-from kubehenge.drivers.kube import explaining, kinds, reduce
+from kubehenge.drivers.kube import explaining, kinds, providers, reduce
 from kubehenge.drivers.kube.client import METADATA, METADATA_LIST, KubeClient
 from kubehenge.drivers.kube.errors import as_mapping, is_unserved
 from kubehenge.drivers.kube.watching import WATCH_S, Follower, Snapshot, Source
 from kubehenge.errors import KubehengeError, RefusedError, TransientError
 from kubehenge.model.distribution import CLASS_NAMESPACE
 from kubehenge.model.resource import Observed, ResourceRef
+from kubehenge.resources.providers import VENDOR_PATCHES
 
 _SECRET_ENDS = ("-proxmox-token", "-proxmox-credentials")
 _SET_END = "-proxmox"
@@ -42,6 +43,11 @@ def _status(obj: reduce.Object) -> Observed:
     return reduce.with_troubles(reduce.cluster_status(obj), [trouble.body for trouble in explaining.of_cluster(obj)])
 
 
+def _vendor_patch(obj: reduce.Object) -> Observed | None:
+    is_ours = obj["metadata"]["name"] in {patch.name for patch in VENDOR_PATCHES}
+    return reduce.whole(kinds.VENDOR_PATCH, obj) if is_ours else None
+
+
 SOURCES: Mapping[str, Source[Any]] = {
     "namespaces": Source(path=kinds.WRITTEN[kinds.NAMESPACE].all, keep=lambda obj: reduce.whole(kinds.NAMESPACE, obj)),
     "secrets": Source(
@@ -51,6 +57,8 @@ SOURCES: Mapping[str, Source[Any]] = {
     "clusters": Source(path=kinds.CLUSTERS.all, keep=lambda obj: (reduce.whole(kinds.CLUSTER, obj), _status(obj))),
     "machines": Source(path=kinds.MACHINES.all, keep=reduce.machine),
     "proxmox_machines": Source(path=kinds.PROXMOX_MACHINES.all, keep=lambda obj: reduce.vm_place(obj, explaining.of_vm(obj))),
+    "providers": Source(path=kinds.DEPLOYMENTS.all, keep=providers.controller, labels=providers.PROVIDER_LABEL),
+    "vendor_patches": Source(path=kinds.WEBHOOKS.all, keep=_vendor_patch),
     "classes": Source(path=kinds.CLASSES.within(CLASS_NAMESPACE), keep=reduce.a_class),
     **{
         kind: Source(path=served.within(CLASS_NAMESPACE), keep=partial(reduce.template, kind=kind))
@@ -63,6 +71,7 @@ _OF: Mapping[str, str] = {
     kinds.SECRET: "secrets",
     kinds.RESOURCE_SET: "resource_sets",
     kinds.CLUSTER: "clusters",
+    kinds.VENDOR_PATCH: "vendor_patches",
     kinds.CLASS: "classes",
     kinds.CLASS_ALIAS: "classes",
 }
@@ -164,6 +173,8 @@ class Reader:
         for kind, name in ((kinds.NAMESPACE, "namespaces"), (kinds.SECRET, "secrets"), (kinds.RESOURCE_SET, "resource_sets")):
             _put(items, failed, (kind,), answers[name], lambda found: (tuple(found.values()),))
         _put(items, failed, (kinds.CLASS, kinds.CLASS_ALIAS), answers["classes"], _classes)
+        _put(items, failed, (kinds.PROVIDER_SCALE,), answers["providers"], lambda found: (providers.scales(found.values()),))
+        _put(items, failed, (kinds.VENDOR_PATCH,), answers["vendor_patches"], lambda found: (tuple(found.values()),))
         _put(items, failed, (kinds.TEMPLATE,), _templates(answers), lambda found: (tuple(found.values()),))
         vmids = answers["proxmox_machines"]
         if isinstance(vmids, RefusedError) and is_unserved(vmids):

@@ -127,6 +127,7 @@ def cluster_status(obj: Object) -> Observed:
         "endpoint": f"{endpoint['host']}:{endpoint.get('port', 6443)}" if endpoint.get("host") else "",
         "version": topology.get("version", ""),
         "class": as_mapping(topology.get("classRef")).get("name", ""),
+        "control_plane_kind": as_mapping(spec.get("controlPlaneRef")).get("kind", ""),
         "paused": bool(spec.get("paused")),
         "deleting": "deletionTimestamp" in meta,
         "observed_generation": status.get("observedGeneration", 0),
