@@ -38,7 +38,9 @@ MISSING = (
     "error reading the ClusterClass: failed to get infrastructure cluster template for ClusterClass kubehenge-system/kubehenge-k3s: failed to "
     'retrieve ProxmoxClusterTemplate kubehenge-system/pve: proxmoxclustertemplates.infrastructure.cluster.x-k8s.io "pve" not found'
 )
-EXTENSION = 'failed to call extension handlers: http call failed: Post "https://10.0.0.9:9443/hooks?timeout=5s": dial tcp: connection refused'
+EXTENSION = (
+    'failed to call extension handlers: http call failed: Post "https://10.0.0.9:9443/hooks?timeout=5s": dial tcp: connection refused'
+)
 WEBHOOK = (
     'failed to create ProxmoxCluster: Internal error occurred: failed calling webhook "validation.proxmoxcluster.infrastructure.cluster.'
     'x-k8s.io": failed to call webhook: Post "https://capmox-webhook.capmox-system.svc:443/x": dial tcp 10.43.0.9:443: connection refused'
@@ -174,7 +176,12 @@ def test_a_reading_shows_each_cluster_with_what_is_wrong_with_it_its_machines_an
         reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "ProxmoxMachine", "name": "prod-m"}
         spec = {"clusterName": "prod", "bootstrap": {"dataSecretName": "x"}, "infrastructureRef": reference}
         registry.create(served.MACHINE, "clusters", {"metadata": {"name": "prod-m"}, "spec": spec}, options)
-        registry.create(served.PROXMOX_MACHINE, "clusters", {"metadata": {"name": "prod-m"}, "spec": {"network": {"networkDevices": [{"bridge": "vmbr0", "name": "net0"}]}}}, options)
+        registry.create(
+            served.PROXMOX_MACHINE,
+            "clusters",
+            {"metadata": {"name": "prod-m"}, "spec": {"network": {"networkDevices": [{"bridge": "vmbr0", "name": "net0"}]}}},
+            options,
+        )
 
     kube._loop.run(fill())
     rows = obj(("VirtualMachineProvisioned", "False", "VMProvisionFailed", "No free vmid found in vmIDRange"))["status"]

@@ -39,7 +39,8 @@ def _first(findings: tuple[_Finding, ...], text: str) -> str:
 _TOPOLOGY: tuple[_Finding, ...] = (
     (
         re.compile(
-            r'(?P<kind>\w+template)s?\.[\w.-]+ "(?P<name>[^"]+)" not found|(?P<kind2>\w+Template) (?P<name2>\S+?):? not found', re.IGNORECASE
+            r'(?P<kind>\w+template)s?\.[\w.-]+ "(?P<name>[^"]+)" not found|(?P<kind2>\w+Template) (?P<name2>\S+?):? not found',
+            re.IGNORECASE,
         ),
         lambda found: (
             f"Its class refers to {found['kind'] or found['kind2']} {found['name'] or found['name2']}, which does not exist. "
