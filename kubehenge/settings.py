@@ -109,7 +109,11 @@ class Settings(BaseSettings):
     capmox_token_secret: SecretStr | None = setting(None, "Its secret; it goes into each cluster's credentials Secret.")
     capmox_token_secret_file: Path | None = setting(None, "File that holds capmox_token_secret instead.")
 
-    kubeconfig: Path | None = setting(None, "Kubeconfig of the management cluster.")
+    kubeconfig: Path | None = setting(
+        None,
+        "Kubeconfig of the management cluster: with a token, a client certificate, or a program that gives one.",
+        why="A pod of the management cluster needs none: it signs in by its ServiceAccount.",
+    )
     kube_timeout_s: float = setting(
         30.0, "Time limit of one request to the management cluster.", unit="s", why="A list of 1,000 Clusters takes 5 s.", gt=0
     )

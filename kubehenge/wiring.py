@@ -82,6 +82,7 @@ def class_moves(core: Core) -> ClassMoves:
 def drivers(core: Core) -> Mapping[str, Driver]:
     """Return the drivers by family: Proxmox VE, the management cluster, and the site's own settings."""
     from kubehenge.drivers.kube.driver import KubeDriver
+    from kubehenge.drivers.kube.signing_in import runs_in_cluster
     from kubehenge.drivers.proxmox.client import ProxmoxClient
     from kubehenge.drivers.proxmox.connections import TimeLimits
     from kubehenge.drivers.proxmox.driver import ProxmoxDriver
@@ -91,8 +92,8 @@ def drivers(core: Core) -> Mapping[str, Driver]:
         raise SettingsError(
             "Proxmox VE is not set: give KUBEHENGE_PROXMOX_ENDPOINTS, KUBEHENGE_PROXMOX_TOKEN_ID and KUBEHENGE_PROXMOX_TOKEN_SECRET_FILE."
         )
-    if settings.kubeconfig is None:
-        raise SettingsError("The management cluster is not set: give KUBEHENGE_KUBECONFIG.")
+    if settings.kubeconfig is None and not runs_in_cluster(os.environ):
+        raise SettingsError("The management cluster is not set: give KUBEHENGE_KUBECONFIG, or run Kubehenge as a pod in it.")
     with core.db.read() as session:
         site = settings_in_force(session, core.site_id)
     key = site_key(settings.state_dir)

@@ -185,7 +185,7 @@ class Tick:
                 present = {item.ref.name for item in reading.bulk.items.get("kube.cluster_status", ())}
                 follow_statuses(session, self.site_id, self._seen, present, draw_tick, now)
                 clusters.make_due(session, self.site_id, [one for one in moved if one is not None])
-            reason = "; ".join(f"{kind}: {why}" for kind, why in sorted(reading.bulk.failed.items()))
+            reason = _reason(reading.bulk.failed)
             cover(session, site.id, reading.family, CoverageState.FAILED if reason else CoverageState.OK, now, reason)
 
     def _project_again(self, session: Session, changed: frozenset[ResourceRef], draw_tick: Callable[[], int]) -> None:
@@ -251,6 +251,14 @@ def _uncollected() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+def _reason(failed: Mapping[str, str]) -> str:
+    """Why kinds could not be read, each reason once."""
+    kinds: dict[str, list[str]] = {}
+    for kind, why in sorted(failed.items()):
+        kinds.setdefault(why, []).append(kind)
+    return "; ".join(f"{', '.join(those)}: {why}" for why, those in kinds.items())
 
 
 def _plain(facts: SiteFacts) -> object:

@@ -16,12 +16,14 @@ from kubehenge.store import migrate, versions
 from kubehenge.store.database import Database
 from kubehenge.store.reads import site as site_reads
 from kubehenge.store.reads.sources import sources
+from kubehenge.store.reads.standing import troubled
 from kubehenge.store.reads.visible import EVERYTHING
 from kubehenge.store.rows import CoverageState, SourceState
 from kubehenge.store.ticks import last_tick
 from kubehenge.wiring import LOCK_FILE
 
 CLOCKS_MAY_DIFFER = timedelta(seconds=5)
+MOST_CLUSTERS = 10
 LOOPS = ("watch", "tick", "apply")
 
 
@@ -102,6 +104,7 @@ def _of_site(session: Session, site_id: int) -> Iterator[Finding]:
             detail=f"{one.missing} things vanished at once and are kept aside since {one.opened_at:%Y-%m-%d %H:%M:%S} UTC",
             mend=f"If they are really gone, say so: kubehenge missing {one.kind}. If not, look at the token's rights.",
         )
+    yield from _troubles(session, site_id)
     for source in sources(session, site_id, EVERYTHING):
         ok = source.state is SourceState.READ
         detail = (
@@ -111,3 +114,12 @@ def _of_site(session: Session, site_id: int) -> Iterator[Finding]:
         )
         mend = f"kubehenge source accept {source.name}" if source.rewritten else ""
         yield Finding(what=f"source {source.name}", ok=ok, detail=detail, mend=mend)
+
+
+def _troubles(session: Session, site_id: int) -> Iterator[Finding]:
+    """Name the clusters that Cluster API cannot go on with; the first ones, since one cause may hit them all."""
+    found = troubled(session, site_id, SystemClock().now())
+    for scope, texts in found[:MOST_CLUSTERS]:
+        yield Finding(what=f"cluster {scope}", ok=False, detail=" ".join(texts))
+    if len(found) > MOST_CLUSTERS:
+        yield Finding(what="clusters", ok=False, detail=f"{len(found) - MOST_CLUSTERS} more that Cluster API cannot go on with")

@@ -364,11 +364,15 @@ class KubeClient:
         known = [*self.secrets, *signing_in.tokens_of(self.configuration)]  # an exec program's token changes by itself
         refusal = scrub(refusal, [secret.get_secret_value() for secret in known])
         error = judge(refusal, what=f"{method} {path}", change=change)
-        wanted = unserved.wanted_by(path)
-        if wanted and isinstance(error, KubeRefusedError) and is_unserved(error):
-            error = KubeRefusedError(f"{method} {path}: {unserved.explain(wanted, self._versions_of(wanted.group))}", refusal)
+        if isinstance(error, KubeRefusedError) and is_unserved(error) and (missing := self.explain_unserved(path)):
+            error = KubeRefusedError(f"{method} {path}: {missing}", refusal)
         self._note_trouble(error, refusal)
         raise error
+
+    def explain_unserved(self, path: str) -> str:
+        """Say what is missing for a kind's path to be served, and what to install; '' for a path of no kind."""
+        wanted = unserved.wanted_by(path)
+        return unserved.explain(wanted, self._versions_of(wanted.group)) if wanted else ""
 
     def _note_trouble(self, error: KubehengeError, refusal: Refusal) -> None:
         """A webhook that is away is no trouble of the API server: what does not need it goes on at full speed."""

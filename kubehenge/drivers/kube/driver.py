@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -54,7 +55,7 @@ class KubeDriver:
     @classmethod
     def from_kubeconfig(
         cls,
-        path: Path,
+        path: Path | None,
         *,
         site_key: bytes,
         proxmox_url: str,
@@ -67,9 +68,17 @@ class KubeDriver:
         politeness: Politeness | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> KubeDriver:
-        """Make the driver from a kubeconfig file; SettingsError when that cannot be used. No text shows any of `hidden`."""
+        """
+        Make the driver from a kubeconfig file, or without one as the pod that this process is; no text shows any of `hidden`.
+
+        Errors: SettingsError when that cannot be used.
+        """
         limits = TimeLimits(connect_s=min(5.0, timeout_s), read_s=timeout_s, change_s=timeout_s)
-        client = KubeClient.from_kubeconfig(path, limits=limits, politeness=politeness)
+        client = (
+            KubeClient.from_kubeconfig(path, limits=limits, politeness=politeness)
+            if path is not None
+            else KubeClient.in_cluster(os.environ, limits=limits, politeness=politeness)
+        )
         client.secrets.extend(hidden)
         access = secrets.ProxmoxAccess(
             url=proxmox_url.rstrip("/"), region=region, ca=proxmox_ca, capmox_token_id=capmox_token_id, capmox_secret=capmox_secret

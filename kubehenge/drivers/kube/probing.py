@@ -1,18 +1,21 @@
-"""What `kubehenge doctor` finds out about the management cluster: reachable, signed in, Cluster API there, rights (reading only)."""
+"""What `kubehenge doctor` finds out about the management cluster: sign-in, Cluster API, its webhooks, rights, classes; it stores nothing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 from kubehenge.drivers.findings import Finding
-from kubehenge.drivers.kube import kinds
-from kubehenge.drivers.kube.client import KubeClient
+from kubehenge.drivers.kube import explaining, kinds, unserved
+from kubehenge.drivers.kube.client import METADATA_LIST, KubeClient
 from kubehenge.drivers.kube.errors import is_unserved
 from kubehenge.drivers.kube.kinds import Served
+from kubehenge.drivers.kube.signing_in import certificate_ends
 from kubehenge.errors import KubehengeError, RefusedError
 
 OLDEST = (1, 30)
+ENDS_SOON = timedelta(days=14)
 
 _READ = ("get", "list", "watch")
 _WRITE = ("get", "list", "watch", "create", "patch", "delete")
@@ -32,8 +35,22 @@ NEEDS: tuple[tuple[Served, tuple[str, ...]], ...] = (
 def probe(client: KubeClient) -> list[Finding]:
     """Look at the API server, the kinds it serves and what the account may do there; never raises for what it finds."""
     with client.apart() as apart:
-        reachable = _reachable(apart)
-        return [reachable, *_served(apart), *_rights(apart)] if reachable.ok else [reachable]
+        found = [*_certificate(apart), _reachable(apart)]
+        if found[-1].ok:
+            served = list(_served(apart))
+            found += [*served, *_rights(apart)]
+            if all(one.ok for one in served):
+                found += [*_webhooks(apart), *_classes(apart)]
+        return found
+
+
+def _certificate(client: KubeClient) -> Iterator[Finding]:
+    ends = certificate_ends(client.configuration)
+    if ends is None:
+        return
+    ok = ends - datetime.now(UTC) > ENDS_SOON
+    mend = "" if ok else "Put a new one into the kubeconfig; Kubehenge takes it up by itself."
+    yield Finding(what="client certificate of the kubeconfig", ok=ok, detail=f"good until {ends:%Y-%m-%d %H:%M} UTC", mend=mend)
 
 
 def _reachable(client: KubeClient) -> Finding:
@@ -57,10 +74,10 @@ def _served(client: KubeClient) -> Iterator[Finding]:
         wanted = sorted(served.plural for served, _ in NEEDS if served.root == root)
         group = root.removeprefix("/apis/")
         what = f"API {group}"
-        mend = f"Install or upgrade the provider that serves {group}."
         try:
             listed = client.get(root)
         except RefusedError as exc:
+            mend = client.explain_unserved(f"{root}/{wanted[0]}") if is_unserved(exc) else "Look at the account's rights."
             yield Finding(what=what, ok=False, detail="not served" if is_unserved(exc) else str(exc), mend=mend)
             continue
         except KubehengeError as exc:
@@ -68,12 +85,9 @@ def _served(client: KubeClient) -> Iterator[Finding]:
             continue
         there = {resource.get("name") for resource in listed.get("resources") or ()}
         missing = [plural for plural in wanted if plural not in there]
-        yield Finding(
-            what=what,
-            ok=not missing,
-            detail=f"missing: {', '.join(missing)}" if missing else ", ".join(wanted),
-            mend=mend if missing else "",
-        )
+        name, _, version = group.partition("/")
+        mend = " ".join(unserved.explain(unserved.Wanted(group=name, version=version, plural=one), [version]) for one in missing)
+        yield Finding(what=what, ok=not missing, detail=f"missing: {', '.join(missing)}" if missing else ", ".join(wanted), mend=mend)
 
 
 def _rights(client: KubeClient) -> Iterator[Finding]:
@@ -92,6 +106,39 @@ def _rights(client: KubeClient) -> Iterator[Finding]:
             continue
         mend = f"Give the account's ClusterRole {', '.join(denied)} on {served.plural}.{served.group}".rstrip(".") + "." if denied else ""
         yield Finding(what=what, ok=not denied, detail=f"missing: {', '.join(denied)}" if denied else ", ".join(verbs), mend=mend)
+
+
+def _webhooks(client: KubeClient) -> Iterator[Finding]:
+    """Have a Cluster judged that is not stored: all webhooks on the way must answer."""
+    what = "webhooks of Cluster API"
+    body = {
+        "apiVersion": kinds.CLUSTERS.api_version,
+        "kind": "Cluster",
+        "metadata": {"name": "kubehenge-doctor", "namespace": "default"},
+        "spec": {"topology": {"classRef": {"name": "kubehenge-doctor"}, "version": "v1.30.0"}},
+    }
+    try:
+        client.apply(kinds.CLUSTERS.one("default", "kubehenge-doctor"), body, dry_run=True)
+    except RefusedError as exc:
+        if "admission webhook" in str(exc):  # whoever refuses has answered; rights were looked at
+            yield Finding(what=what, ok=True, detail="answer")
+    except KubehengeError as exc:
+        yield Finding(
+            what=what, ok=False, detail=str(exc), mend="Until they answer, no Cluster is made, changed or deleted; what runs goes on."
+        )
+    else:
+        yield Finding(what=what, ok=True, detail="answer")
+
+
+def _classes(client: KubeClient) -> Iterator[Finding]:
+    try:
+        listed = client.list(kinds.CLASSES.all, accept=METADATA_LIST)
+    except KubehengeError:
+        return  # its rights were looked at
+    for obj in listed.items:
+        said, _, mend = explaining.of_class(obj).partition(". ")
+        if said:
+            yield Finding(what=f"class {obj['metadata']['name']}", ok=False, detail=said, mend=mend)
 
 
 def _may(client: KubeClient, served: Served, verb: str) -> bool:

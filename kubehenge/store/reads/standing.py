@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, exists, false, func, or_, select
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import Session, aliased
 
 from kubehenge.model.plan import PlanState
 from kubehenge.model.resource import ClusterState, Lane
@@ -145,6 +146,18 @@ def _flag(name: str) -> ColumnElement[bool]:
 
 def _number(*path: str) -> ColumnElement[int]:
     return func.coalesce(STATUS[path].as_integer(), 0)
+
+
+def troubled(session: Session, site_id: int, now: datetime) -> Sequence[tuple[str, tuple[str, ...]]]:
+    """Return the clusters that something keeps from going on, by name, with what it is."""
+    rows = session.execute(
+        select(ClusterRow.namespace, ClusterRow.name, ClusterRow.status)
+        .where(ClusterRow.site_id == site_id, ClusterRow.state != ClusterState.GONE, func.coalesce(json_length(STATUS["troubles"]), 0) > 0)
+        .order_by(ClusterRow.namespace, ClusterRow.name)
+    )
+    found = ((f"{row.namespace}/{row.name}", ClusterStatus.of(row.status).troubles) for row in rows)
+    said = ((scope, tuple(one.text for one in troubles if one.counts(now))) for scope, troubles in found)
+    return [(scope, texts) for scope, texts in said if texts]
 
 
 @cache
