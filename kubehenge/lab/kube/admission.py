@@ -10,7 +10,8 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
-from kubehenge.lab.kube import kinds, variables, versions
+from kubehenge.lab.kube import cluster_rules, kinds, versions
+from kubehenge.lab.kube.cluster_rules import TOPOLOGY, class_of
 from kubehenge.lab.kube.errors import Cause, FieldError, denied, invalid
 from kubehenge.lab.kube.kinds import Kind, Obj
 from kubehenge.lab.kube.storage import Store
@@ -18,9 +19,9 @@ from kubehenge.lab.kube.storage import Store
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 OWNED_LABEL = "topology.cluster.x-k8s.io/owned"
 SKIP_VERSION_CHECK = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check"
+UNSAFE_CLASS = "unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check"
 _DEFAULTING = "default.cluster.cluster.x-k8s.io"
 _VALIDATING = "validation.cluster.cluster.x-k8s.io"
-_TOPOLOGY = "spec.topology"
 _CLASS_MISSING = (
     "Cluster refers to ClusterClass {}, but this ClusterClass does not exist. Cluster topology has not been fully validated. "
     "The ClusterClass must be created to reconcile the Cluster"
@@ -65,9 +66,9 @@ class Admission:
 
     def _cluster(self, live: Obj | None, new: Obj) -> tuple[str, ...]:
         warnings = self._variables(live, new)
-        wrong = list(self._spec(live, new))
-        if "deletionTimestamp" not in new["metadata"]:
-            wrong.extend(self._topology(live, new))
+        wrong = [*cluster_rules.check_name(new["metadata"]["name"]), *self._spec(live, new), *self._topology(live, new)]
+        if ((live or {}).get("spec") or {}).get("topology") and "topology" not in (new.get("spec") or {}):
+            wrong.append(FieldError(field=TOPOLOGY, cause=Cause.FORBIDDEN, detail="cannot be removed from an existing Cluster"))
         if wrong:
             raise invalid(kinds.CLUSTER, new["metadata"]["name"], wrong, webhook=_VALIDATING)
         return warnings
@@ -84,11 +85,9 @@ class Admission:
         if found is None:
             return (_CLASS_MISSING.format("/".join(key)),)
         definitions = found.obj()["spec"].get("variables") or []
-        values = variables.default_values(definitions, topology.get("variables") or [])
-        if values:
-            topology["variables"] = values
-        old = ((live or {}).get("spec", {}).get("topology") or {}).get("variables") or []
-        if wrong := list(variables.check_values(definitions, values, old, f"{_TOPOLOGY}.variables")):
+        cluster_rules.fill_in(topology, definitions)
+        old = ((live or {}).get("spec") or {}).get("topology") or {}
+        if wrong := list(cluster_rules.check_variables(topology, old, definitions)):
             raise invalid(kinds.CLUSTER, new["metadata"]["name"], wrong, webhook=_DEFAULTING)
         return ()
 
@@ -106,33 +105,48 @@ class Admission:
                 if not _is_network(block):
                     field = f"spec.clusterNetwork.{name}.cidrBlocks[{index}]"
                     yield FieldError(field=field, cause=Cause.INVALID, value=block, detail=f"invalid CIDR address: {block}")
-        if "topology" in old and "topology" not in spec:
-            yield FieldError(field=_TOPOLOGY, cause=Cause.FORBIDDEN, detail="cannot be removed from an existing Cluster")
 
     def _topology(self, live: Obj | None, new: Obj) -> Iterator[FieldError]:
-        topology = (new.get("spec") or {}).get("topology")
-        if not topology:
+        topology, key = (new.get("spec") or {}).get("topology"), class_of(new)
+        if not topology or key is None:
             return
-        path, wanted = f"{_TOPOLOGY}.version", topology["version"]
-        version = versions.parse(wanted)
-        if version is None:
-            yield FieldError(field=path, cause=Cause.INVALID, value=wanted, detail="version must be a valid semantic version")
-        old = ((live or {}).get("spec") or {}).get("topology")
-        if not old or live is None:
-            if live is not None:
-                detail = "cannot be set on an existing Cluster without a topology"
-                yield FieldError(field=_TOPOLOGY, cause=Cause.FORBIDDEN, detail=detail)
+        found = self._store.find(kinds.CLUSTER_CLASS, *key)
+        cluster_class = found.obj() if found is not None else None
+        yield from cluster_rules.check_topology(new, cluster_class)
+        if live is None:
             return
-        before = versions.parse(old["version"])
-        if (
-            version is None
-            or before is None
-            or version.text == before.text
-            or SKIP_VERSION_CHECK in (new["metadata"].get("annotations") or {})
-        ):
+        old_key = class_of(live)
+        if cluster_class is None:
+            yield cluster_rules.class_missing(key)
+        elif old_key is None:
+            if UNSAFE_CLASS not in (new["metadata"].get("annotations") or {}):
+                yield cluster_rules.class_not_settable()
+        else:
+            yield from self._version_change(live, new, ceiling=not cluster_class["spec"].get("kubernetesVersions"))
+            if key != old_key:
+                yield from self._class_change(old_key, cluster_class)
+
+    def _version_change(self, live: Obj, new: Obj, *, ceiling: bool) -> Iterator[FieldError]:
+        wanted = new["spec"]["topology"]["version"]
+        version, before = versions.parse(wanted), versions.parse(live["spec"]["topology"]["version"])
+        if version is None or before is None or version.text == before.text:
             return
-        if detail := _version_step(before, version) or self._version_unsettled(live, before):
-            yield FieldError(field=path, cause=Cause.INVALID, value=wanted, detail=detail)
+        if SKIP_VERSION_CHECK in (new["metadata"].get("annotations") or {}):
+            return
+        if detail := cluster_rules.version_step(before, version, ceiling=ceiling) or self._version_unsettled(live, before):
+            yield FieldError(field=f"{TOPOLOGY}.version", cause=Cause.INVALID, value=wanted, detail=detail)
+
+    def _class_change(self, before: tuple[str, str], after: Obj) -> Iterator[FieldError]:
+        found = self._store.find(kinds.CLUSTER_CLASS, *before)
+        if found is None:
+            old, new = "/".join(before), f"{after['metadata']['namespace']}/{after['metadata']['name']}"
+            detail = (
+                f'valid ClusterClass with name "{old}" could not be retrieved, change from class "{old}" to class "{new}" cannot be '
+                f'validated. Error: ClusterClass.cluster.x-k8s.io "{before[1]}" not found'
+            )
+            yield FieldError(field=f"{TOPOLOGY}.class", cause=Cause.FORBIDDEN, detail=detail)
+        else:
+            yield from cluster_rules.check_compatible(found.obj(), after)
 
     def _version_unsettled(self, live: Obj, before: versions.Version) -> str:
         """Why the version cannot be changed now: an earlier version has not reached every machine yet."""
@@ -178,22 +192,6 @@ class Admission:
             error = FieldError(field="spec.strategy", cause=Cause.INVALID, value=spec["strategy"], detail="field is immutable")
             webhook = "validation.clusterresourceset.addons.cluster.x-k8s.io"
             raise invalid(kinds.CLUSTER_RESOURCE_SET, new["metadata"]["name"], [error], webhook=webhook)
-
-
-def class_of(cluster: Obj) -> tuple[str, str] | None:
-    """Namespace and name of a Cluster's ClusterClass; None without a topology."""
-    reference = ((cluster.get("spec") or {}).get("topology") or {}).get("classRef")
-    if not reference:
-        return None
-    return (reference.get("namespace") or cluster["metadata"]["namespace"], reference["name"])
-
-
-def _version_step(before: versions.Version, after: versions.Version) -> str:
-    if after.numbers < before.numbers:
-        return f'version cannot be decreased from "{before.text}" to "{after.text}"'
-    if (after.major, after.minor) >= (before.major, before.minor + 2):
-        return f'version cannot be increased from "{before.text}" to "{after.text}"'
-    return ""
 
 
 def _pool_upgrading(pool: Obj, before: versions.Version) -> bool:

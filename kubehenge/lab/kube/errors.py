@@ -22,6 +22,7 @@ class Cause(StrEnum):
     TYPE = "FieldValueTypeInvalid"
     TOO_LONG = "FieldValueTooLong"
     DUPLICATE = "FieldValueDuplicate"
+    INTERNAL = "InternalError"
 
 
 _TITLES = {
@@ -32,8 +33,9 @@ _TITLES = {
     Cause.TYPE: "Invalid value",
     Cause.TOO_LONG: "Too long",
     Cause.DUPLICATE: "Duplicate value",
+    Cause.INTERNAL: "Internal error",
 }
-_WITHOUT_VALUE = frozenset({Cause.REQUIRED, Cause.FORBIDDEN, Cause.TOO_LONG})
+_WITHOUT_VALUE = frozenset({Cause.REQUIRED, Cause.FORBIDDEN, Cause.TOO_LONG, Cause.INTERNAL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

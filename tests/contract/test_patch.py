@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.kube.contract.objects import JSON_PATCH, STRATEGIC, Namespace, cluster, config_map
+from tests.contract.objects import JSON_PATCH, STRATEGIC, Namespace, cluster, config_map
 
 
 def test_merge_patch_sets_and_removes_fields(namespace: Namespace) -> None:

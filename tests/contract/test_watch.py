@@ -13,7 +13,7 @@ import pytest
 from kubernetes import watch
 from urllib3.exceptions import ProtocolError
 
-from tests.lab.kube.contract.objects import Namespace, cluster, config_map
+from tests.contract.objects import Namespace, cluster, config_map
 
 _METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.lab.kube.contract.objects import APPLY, Namespace, cluster, config_map, owners_of, path_of, secret
+from tests.contract.objects import APPLY, Namespace, cluster, cluster_class, config_map, owners_of, path_of, secret
 
 
 def test_apply_makes_the_object_and_owns_what_it_names(namespace: Namespace) -> None:
@@ -16,8 +16,9 @@ def test_apply_makes_the_object_and_owns_what_it_names(namespace: Namespace) -> 
 
 
 def test_same_apply_again_writes_nothing(namespace: Namespace) -> None:
-    first = namespace.applied(cluster("c1"))
-    again = namespace.applied(cluster("c1"))
+    body = cluster_class("t")[1]  # a custom kind that no controller touches
+    first = namespace.applied(body)
+    again = namespace.applied(body)
     assert again["metadata"] == first["metadata"]
 
 
@@ -92,7 +93,11 @@ def test_update_takes_the_fields_it_changes(namespace: Namespace) -> None:
 def test_variables_belong_to_managers_by_name(namespace: Namespace) -> None:
     namespace.applied(cluster("c1", variables=[{"name": "a", "value": 1}, {"name": "b", "value": {"x": 1}}]), "one")
     mine = {"apiVersion": cluster("c1")["apiVersion"], "kind": "Cluster", "metadata": {"name": "c1"}}
-    topology: dict[str, Any] = {"classRef": {"name": "nowhere"}, "version": "v1.35.0", "variables": [{"name": "online", "value": ["pve1"]}]}
+    topology: dict[str, Any] = {
+        "classRef": cluster("c1")["spec"]["topology"]["classRef"],
+        "version": "v1.35.0",
+        "variables": [{"name": "online", "value": ["pve1"]}],
+    }
     body = namespace.applied({**mine, "spec": {"topology": topology}}, "two")
     assert [entry["name"] for entry in body["spec"]["topology"]["variables"]] == ["a", "b", "online"]
     body = namespace.applied(cluster("c1", variables=[{"name": "b", "value": {"x": 1}}]), "one")

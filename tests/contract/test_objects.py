@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.kube.contract.objects import MERGE, Namespace, cluster, config_map, path_of, secret
+from tests.contract.objects import MERGE, Namespace, cluster, config_map, path_of, secret
 
 
 def test_new_object_gets_uid_time_version_and_generation(namespace: Namespace) -> None:
