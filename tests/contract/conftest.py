@@ -18,6 +18,7 @@ import pytest
 from tests.contract.differs import DIFFERS
 from tests.contract.harness import PLANE, SIMULATED, ManagementCluster, real, simulated
 from tests.contract.objects import Namespace, share_class
+from tests.contract.story import Story, told
 from tests.lab.kube.running import Server
 
 HERE = Path(__file__).parent
@@ -54,7 +55,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for category, reports in terminalreporter.stats.items():
         for report in reports:
             side = dict(getattr(report, "user_properties", ())).get("contract", "")
-            if side and (report.when == "call" or category in {"skipped", "error"}):
+            if side and category != "deselected" and (report.when == "call" or category in {"skipped", "error"}):
                 counts[side][category] += 1
     if not any(counts.values()):
         return
@@ -84,6 +85,13 @@ def management(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 def server(management: ManagementCluster) -> Server:
     """Its API server."""
     return management.server
+
+
+@pytest.fixture(scope="session")
+def story(management: ManagementCluster) -> Iterator[Story]:
+    """The life of a cluster on it."""
+    with told(management) as whole:
+        yield whole
 
 
 @pytest.fixture

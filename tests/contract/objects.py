@@ -12,6 +12,7 @@ INFRA = "infrastructure.cluster.x-k8s.io/v1alpha2"
 CONTROL = "controlplane.cluster.x-k8s.io/v1beta2"
 BOOTSTRAP = "bootstrap.cluster.x-k8s.io/v1beta2"
 _API = {"Cluster": CAPI, "ClusterClass": CAPI, "Machine": CAPI, "ProxmoxMachineTemplate": INFRA, "ProxmoxClusterTemplate": INFRA}
+_API |= {"MachineDeployment": CAPI, "MachineSet": CAPI, "MachineHealthCheck": CAPI, "ProxmoxCluster": INFRA, "ProxmoxMachine": INFRA}
 _API |= {"KubeadmControlPlaneTemplate": CONTROL, "KubeadmControlPlane": CONTROL, "KubeadmConfigTemplate": BOOTSTRAP}
 _PLURALS = {"ClusterClass": "clusterclasses"}
 
