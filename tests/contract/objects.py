@@ -33,7 +33,7 @@ def path_of(namespace: str, kind: str, name: str = "") -> str:
 
 
 def config_map(name: str, data: dict[str, str] | None = None, **meta: Any) -> Body:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **meta}, "data": data or {}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **meta}, **({"data": data} if data else {})}
 
 
 def secret(name: str, **fields: Any) -> Body:

@@ -146,7 +146,7 @@ def test_unknown_field_cannot_be_typed(namespace: Namespace) -> None:
     assert status == 500
     assert "reason" not in answer
     assert answer["message"] == (
-        f"failed to create typed patch object ({namespace.name}/c1; cluster.x-k8s.io/v1beta2, Kind=Cluster): "
+        "failed to create typed patch object (/c1; cluster.x-k8s.io/v1beta2, Kind=Cluster): "
         '.spec.topology.variables[name="a"].surprise: field not declared in schema'
     )
 
@@ -205,7 +205,9 @@ def test_all_ownership_can_be_dropped(namespace: Namespace) -> None:
     namespace.applied(config_map("x", {"a": "1"}), "one")
     _, body = namespace.patch("ConfigMap", "x", {"metadata": {"managedFields": [{}]}})
     assert "managedFields" not in body["metadata"]
-    assert namespace.apply(config_map("x", {"a": "2"}), "two")[0] == 200
+    status, body = namespace.apply(config_map("x", {"a": "2"}), "two")
+    assert status == 409
+    assert body["message"] == 'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a'
 
 
 def test_applied_plain_text_of_a_secret_replaces_what_it_was(namespace: Namespace) -> None:

@@ -56,6 +56,8 @@ class Timeline:
         self._threads = [self._follow(kind) for kind in KINDS]
 
     def _follow(self, kind: str) -> threading.Thread:
+        # The first read of a kind whose storage is only now set up is put off with 429.
+        until(lambda: self._server.call("GET", path_of(self._namespace, kind))[0] == 200)
         answer = requests.get(
             f"{self._server.url}{path_of(self._namespace, kind)}?watch=true&timeoutSeconds=900",
             headers={"Authorization": f"Bearer {self._server.token}"},

@@ -18,6 +18,9 @@ def prepare(kind: Kind, live: Obj | None, new: Obj) -> None:
 
     Errors: ApiError 400 for Secret data that is no base64.
     """
+    for name in ("data", "binaryData"):
+        if not kind.custom and new.get(name) == {}:
+            del new[name]  # what is empty is left out of a built-in kind's JSON
     if kind is kinds.NAMESPACE:
         _prepare_namespace(live, new)
     elif kind is kinds.SECRET:

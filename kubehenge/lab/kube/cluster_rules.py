@@ -20,7 +20,7 @@ _AUTOSCALED = frozenset(
     f"cluster.x-k8s.io/cluster-api-autoscaler-node-group-{end}-size"  # on a pool, in place of a number
     for end in ("min", "max")
 )
-_UNREADABLE = "version must be a valid semantic version"
+UNREADABLE = "version must be a valid semantic version"
 
 
 def class_of(cluster: Obj) -> tuple[str, str] | None:
@@ -56,8 +56,13 @@ def _overrides(topology: Mapping[str, Any]) -> Iterator[tuple[str, Obj]]:
             yield f"{path}.variables.overrides", holder["variables"]
 
 
-def fill_in(topology: Obj, definitions: list[Obj]) -> None:
-    """Write the defaults of the class's variables into a topology, in place."""
+def fill_in(topology: Obj, definitions: list[Obj]) -> Iterator[FieldError]:
+    """Write the defaults of the class's variables into a topology, in place; what is not defined is told, as it is again when it is checked."""
+    known = {definition["name"] for definition in definitions}
+    undefined = [entry for entry in topology.get("variables") or [] if entry["name"] not in known]
+    if undefined:
+        yield from variables.check_values(definitions, undefined, (), f"{TOPOLOGY}.variables", needed=False)
+        return
     values = variables.default_values(definitions, topology.get("variables") or [])
     if values:
         topology["variables"] = values
@@ -81,7 +86,7 @@ def check_topology(cluster: Obj, cluster_class: Obj | None) -> Iterator[FieldErr
     """What holds for every topology, new or changed."""
     topology = cluster["spec"]["topology"]
     if versions.parse(topology["version"]) is None:
-        yield FieldError(field=f"{TOPOLOGY}.version", cause=Cause.INVALID, value=topology["version"], detail=_UNREADABLE)
+        yield FieldError(field=f"{TOPOLOGY}.version", cause=Cause.INVALID, value=topology["version"], detail=UNREADABLE)
     if cluster_class is not None:
         yield from _check_against(topology, cluster_class)
     yield from _check_autoscaled(cluster, cluster_class)

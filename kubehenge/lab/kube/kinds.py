@@ -62,6 +62,7 @@ class Kind:
     namespaced: bool = True
     has_status: bool = False
     custom: bool = True
+    has_rules: bool = False  # of x-kubernetes-validations
     categories: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     selectable: frozenset[str] = field(default_factory=frozenset)
@@ -82,11 +83,16 @@ class Kind:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
+# Beginnings of the names of those whose types have x-kubernetes-validations.
+_WITH_RULES = ("Cluster", "Kubeadm", "MachineHealthCheck", "Proxmox", "RKE2")
+
+
 def _kind(group_version: str, name: str, plural: str, fields: Mapping[str, Schema], **more: Any) -> Kind:
     group, _, version = group_version.rpartition("/")
     body = {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META, **fields}
     has_status = more.pop("has_status", "status" in fields)
-    return Kind(group=group, version=version, kind=name, plural=plural, schema=obj(body), has_status=has_status, **more)
+    rules = name.startswith(_WITH_RULES) and not name.startswith("ClusterResource")
+    return Kind(group=group, version=version, kind=name, plural=plural, schema=obj(body), has_status=has_status, has_rules=rules, **more)
 
 
 _CAPI = "cluster.x-k8s.io/v1beta2"

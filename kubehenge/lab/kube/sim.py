@@ -149,6 +149,7 @@ class KubeSim:
             if self._store.find(kinds.NAMESPACE, "", name) is None:
                 self.registry.create(kinds.NAMESPACE, "", {"metadata": {"name": name}}, options)
         seed(self.registry)
+        self._store.begin()
 
     async def _save_often(self) -> None:
         loop = asyncio.get_running_loop()
