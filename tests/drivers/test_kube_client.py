@@ -311,7 +311,10 @@ def test_doctor_says_what_is_wrong_and_how_to_mend_it(raw: RawServer, ca: Certif
     findings = KubeDriver(client_of(raw, ca), _access(), site_key=SITE_KEY).probe()
     wrong = {finding.what: finding for finding in findings if not finding.ok}
     assert wrong["API cluster.x-k8s.io/v1beta2"].detail == "missing: clusterclasses, machines"
-    assert wrong["API infrastructure.cluster.x-k8s.io/v1alpha2"].detail == "missing: proxmoxclusters"
+    assert (
+        wrong["API infrastructure.cluster.x-k8s.io/v1alpha2"].detail
+        == "missing: proxmoxclusters, proxmoxclustertemplates, proxmoxmachinetemplates"
+    )
     assert all(finding.mend for finding in wrong.values())
 
 

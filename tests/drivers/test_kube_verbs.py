@@ -454,7 +454,7 @@ def test_secrets_are_never_read_with_their_contents_but_to_write_them_again(kube
     it = resource(kube, "token", WHO)
     alone = kube.driver.read(it.ref, it.body)
     shown = f"{reading} {alone}"
-    assert len(kube.since(before)) == 16
+    assert len(kube.since(before)) == 18
     for secret in (kube.token, kube.capmox):
         assert secret.get_secret_value() not in shown
         assert base64.b64encode(secret.get_secret_value().encode()).decode() not in shown

@@ -23,7 +23,8 @@ from kubehenge.resources.topology import Topology
 
 PROXMOX_KINDS = ("proxmox.pool", "proxmox.user", "proxmox.token", "proxmox.acl", "proxmox.volume_owner")
 CLASS_KINDS = ("kube.class", "kube.class_alias", "kube.class_template")
-KUBE_KINDS = ("kube.namespace", "kube.secret", "kube.resource_set", "kube.cluster", *CLASS_KINDS)
+PROVIDER_KINDS = ("kube.provider_scale", "kube.vendor_patch")
+KUBE_KINDS = ("kube.namespace", "kube.secret", "kube.resource_set", "kube.cluster", *CLASS_KINDS, *PROVIDER_KINDS)
 RIGHTS = {"/": ("Sys.Audit",), "/pool/kubehenge": ("Pool.Allocate", "Pool.Audit", "VM.Audit")}
 
 
@@ -56,11 +57,12 @@ class World:
     _vmids: Any = field(default_factory=lambda: itertools.count(10_000_000))
 
     def __post_init__(self) -> None:
-        """The classes are there under their plain names, and their namespace, as somebody else has put them."""
+        """The classes are there under their plain names, with their namespace and RKE2's controllers, as somebody else has put them."""
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubehenge-system"}}
         self.put(ResourceRef(kind="kube.namespace", name="kubehenge-system"), space)
         for alias in ("kubehenge-kubeadm", "kubehenge-rke2", "kubehenge-k3s"):
             self.put(ResourceRef(kind="kube.class_alias", name=f"kubehenge-system/{alias}"), {"metadata": {"name": alias}})
+        self.put(ResourceRef(kind="kube.provider_scale", name="rke2"), {"runs": True}, outputs={"serving": True})
 
     # -- looking and meddling
 
@@ -308,7 +310,7 @@ class WorldDriver:
             if self._held(ref) != name:  # else it stays the one that the Secret holds
                 self.world.secrets[str(ref)] = context.vault.get(name).get_secret_value()
         written = resolve(body, context.lookup)
-        mark = None if ref.kind in {"kube.namespace", "proxmox.acl", *CLASS_KINDS} else context.mark
+        mark = None if ref.kind in {"kube.namespace", "proxmox.acl", *CLASS_KINDS, *PROVIDER_KINDS} else context.mark
         return self.world.put(ref, written, mark=mark, outputs=outputs)
 
     def _held(self, ref: ResourceRef) -> str | None:

@@ -1,14 +1,15 @@
-"""What `kubehenge doctor` finds out about the management cluster: sign-in, Cluster API, its webhooks, rights, classes; it stores nothing."""
+"""What `kubehenge doctor` finds out about the management cluster: sign-in, Cluster API, its webhooks, rights; it stores nothing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from kubehenge.drivers.findings import Finding
-from kubehenge.drivers.kube import explaining, kinds, unserved
-from kubehenge.drivers.kube.client import METADATA_LIST, KubeClient
+from kubehenge.drivers.kube import kinds, unserved
+from kubehenge.drivers.kube.client import KubeClient
 from kubehenge.drivers.kube.errors import is_unserved
 from kubehenge.drivers.kube.kinds import Served
 from kubehenge.drivers.kube.signing_in import certificate_ends
@@ -19,17 +20,27 @@ ENDS_SOON = timedelta(days=14)
 
 _READ = ("get", "list", "watch")
 _WRITE = ("get", "list", "watch", "create", "patch", "delete")
+_KEEP = ("get", "list", "watch", "create", "patch")
 NEEDS: tuple[tuple[Served, tuple[str, ...]], ...] = (
-    (kinds.WRITTEN[kinds.NAMESPACE], ("get", "list", "watch", "create", "patch")),
+    (kinds.WRITTEN[kinds.NAMESPACE], _KEEP),
     (kinds.WRITTEN[kinds.SECRET], _WRITE),
     (kinds.WRITTEN[kinds.RESOURCE_SET], _WRITE),
     (kinds.CLUSTERS, _WRITE),
-    (kinds.CLASSES, _READ),
+    (kinds.CLASSES, _KEEP),
+    *((served, _KEEP) for served in kinds.TEMPLATES.values() if served.group == kinds.PROXMOX_MACHINES.group),
+    (kinds.DEPLOYMENTS, _READ),
+    (kinds.WEBHOOKS, (*_READ, "patch")),
     (kinds.MACHINES, _READ),
     (kinds.PROXMOX_MACHINES, _READ),
     (kinds.PROXMOX_CLUSTERS, ("list", "patch")),
 )
-"""What Kubehenge's ServiceAccount may have to do, and nothing more."""
+"""What Kubehenge's ServiceAccount may have to do, and nothing more, whichever distributions are installed."""
+
+_OF_DISTRIBUTIONS = (
+    *((served, _KEEP) for served in kinds.TEMPLATES.values() if served.group != kinds.PROXMOX_MACHINES.group),
+    (replace(kinds.DEPLOYMENTS, plural="deployments/scale"), ("patch",)),
+)
+"""What it has to do beside that where a distribution is used; its kinds are served only where its provider is installed."""
 
 
 def probe(client: KubeClient) -> list[Finding]:
@@ -40,7 +51,7 @@ def probe(client: KubeClient) -> list[Finding]:
             served = list(_served(apart))
             found += [*served, *_rights(apart)]
             if all(one.ok for one in served):
-                found += [*_webhooks(apart), *_classes(apart)]
+                found += _webhooks(apart)
         return found
 
 
@@ -91,7 +102,7 @@ def _served(client: KubeClient) -> Iterator[Finding]:
 
 
 def _rights(client: KubeClient) -> Iterator[Finding]:
-    for served, verbs in NEEDS:
+    for served, verbs in (*NEEDS, *_OF_DISTRIBUTIONS):
         what = f"rights on {served.plural}"
         try:
             denied = [verb for verb in verbs if not _may(client, served, verb)]
@@ -130,24 +141,14 @@ def _webhooks(client: KubeClient) -> Iterator[Finding]:
         yield Finding(what=what, ok=True, detail="answer")
 
 
-def _classes(client: KubeClient) -> Iterator[Finding]:
-    try:
-        listed = client.list(kinds.CLASSES.all, accept=METADATA_LIST)
-    except KubehengeError:
-        return  # its rights were looked at
-    for obj in listed.items:
-        said, _, mend = explaining.of_class(obj).partition(". ")
-        if said:
-            yield Finding(what=f"class {obj['metadata']['name']}", ok=False, detail=said, mend=mend)
-
-
 def _may(client: KubeClient, served: Served, verb: str) -> bool:
+    resource, _, subresource = served.plural.partition("/")
     review = client.ask(
         "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
         {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"verb": verb, "group": served.group, "resource": served.plural}},
+            "spec": {"resourceAttributes": {"verb": verb, "group": served.group, "resource": resource, "subresource": subresource}},
         },
     )
     return bool((review.get("status") or {}).get("allowed"))

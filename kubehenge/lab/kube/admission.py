@@ -10,21 +10,26 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
-from kubehenge.lab.kube import kinds, variables, versions
-from kubehenge.lab.kube.errors import Cause, FieldError, denied, invalid
+from kubehenge.lab.kube import cluster_rules, kinds, schema, versions
+from kubehenge.lab.kube.cluster_rules import TOPOLOGY, class_of
+from kubehenge.lab.kube.errors import Cause, FieldError, denied, invalid, not_unmarshalled
 from kubehenge.lab.kube.kinds import Kind, Obj
 from kubehenge.lab.kube.storage import Store
 
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 OWNED_LABEL = "topology.cluster.x-k8s.io/owned"
 SKIP_VERSION_CHECK = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check"
+UNSAFE_CLASS = "unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check"
 _DEFAULTING = "default.cluster.cluster.x-k8s.io"
 _VALIDATING = "validation.cluster.cluster.x-k8s.io"
-_TOPOLOGY = "spec.topology"
 _CLASS_MISSING = (
     "Cluster refers to ClusterClass {}, but this ClusterClass does not exist. Cluster topology has not been fully validated. "
     "The ClusterClass must be created to reconcile the Cluster"
 )
+_NO_REFERENCE = ": cannot get object - object reference not set"
+# Kinds with a webhook that reads them as what they should be, before the API server checks them.
+_TYPED = frozenset({kinds.CLUSTER, kinds.CLUSTER_CLASS, kinds.PROXMOX_MACHINE_TEMPLATE})
+_GO_TYPES = {"integer": "int32", "boolean": "bool"}
 _IMMUTABLE = {kinds.PROXMOX_MACHINE_TEMPLATE: "ProxmoxMachineTemplate is immutable"}
 
 
@@ -34,9 +39,21 @@ class Admission:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def admit(self, kind: Kind, live: Obj | None, new: Obj) -> tuple[str, ...]:
+    def fill_in(self, kind: Kind, live: Obj | None, new: Obj) -> tuple[str, ...]:
         """
-        Fill in defaults, in place, and judge; the answer are warnings.
+        Fill in defaults, in place, before anything is checked; the answer are warnings.
+
+        Errors: ApiError 400 for what is of another type than it must be, 422 for variables.
+        """
+        if kind in _TYPED:
+            _check_types(kind, new)
+        if kind is kinds.CLUSTER:
+            return self._variables(live, new)
+        return ()
+
+    def judge(self, kind: Kind, live: Obj | None, new: Obj) -> tuple[str, ...]:
+        """
+        Judge an object of the right form; the answer are warnings.
 
         Errors: ApiError 422.
         """
@@ -64,31 +81,35 @@ class Admission:
             raise denied(webhook, f"ClusterClass cannot be deleted because it is used by Cluster(s): {','.join(users)}")
 
     def _cluster(self, live: Obj | None, new: Obj) -> tuple[str, ...]:
-        warnings = self._variables(live, new)
-        wrong = list(self._spec(live, new))
-        if "deletionTimestamp" not in new["metadata"]:
-            wrong.extend(self._topology(live, new))
+        wrong = [*cluster_rules.check_name(new["metadata"]["name"]), *self._spec(live, new), *self._topology(live, new)]
+        if ((live or {}).get("spec") or {}).get("topology") and "topology" not in (new.get("spec") or {}):
+            wrong.append(FieldError(field=TOPOLOGY, cause=Cause.FORBIDDEN, detail="cannot be removed from an existing Cluster"))
         if wrong:
             raise invalid(kinds.CLUSTER, new["metadata"]["name"], wrong, webhook=_VALIDATING)
-        return warnings
+        key = class_of(new)
+        if key is not None and self._store.find(kinds.CLUSTER_CLASS, *key) is None:
+            return (_CLASS_MISSING.format("/".join(key)),)
+        return ()
 
     def _variables(self, live: Obj | None, new: Obj) -> tuple[str, ...]:
-        """Fill in and judge the variables by the class; without the class there is only a warning."""
+        """Fill in and judge the variables by the class, where that is there."""
         topology = (new.get("spec") or {}).get("topology")
-        key = class_of(new)
-        if not topology or key is None:
+        if not topology:
             return ()
-        if not topology["version"].startswith("v"):
-            topology["version"] = f"v{topology['version']}"
+        version = topology.get("version", "")
+        topology["version"] = version if version.startswith("v") else f"v{version}"
+        key = class_of(new)
+        if key is None:
+            error = FieldError(field=f"{TOPOLOGY}.classRef.name", cause=Cause.REQUIRED, detail="cannot be empty")
+            raise invalid(kinds.CLUSTER, new["metadata"]["name"], [error], webhook=_DEFAULTING)
         found = self._store.find(kinds.CLUSTER_CLASS, *key)
         if found is None:
-            return (_CLASS_MISSING.format("/".join(key)),)
+            return ()
         definitions = found.obj()["spec"].get("variables") or []
-        values = variables.default_values(definitions, topology.get("variables") or [])
-        if values:
-            topology["variables"] = values
-        old = ((live or {}).get("spec", {}).get("topology") or {}).get("variables") or []
-        if wrong := list(variables.check_values(definitions, values, old, f"{_TOPOLOGY}.variables")):
+        wrong = list(cluster_rules.fill_in(topology, definitions))
+        old = ((live or {}).get("spec") or {}).get("topology") or {}
+        wrong += cluster_rules.check_variables(topology, old, definitions)
+        if wrong:
             raise invalid(kinds.CLUSTER, new["metadata"]["name"], wrong, webhook=_DEFAULTING)
         return ()
 
@@ -106,33 +127,54 @@ class Admission:
                 if not _is_network(block):
                     field = f"spec.clusterNetwork.{name}.cidrBlocks[{index}]"
                     yield FieldError(field=field, cause=Cause.INVALID, value=block, detail=f"invalid CIDR address: {block}")
-        if "topology" in old and "topology" not in spec:
-            yield FieldError(field=_TOPOLOGY, cause=Cause.FORBIDDEN, detail="cannot be removed from an existing Cluster")
 
     def _topology(self, live: Obj | None, new: Obj) -> Iterator[FieldError]:
-        topology = (new.get("spec") or {}).get("topology")
-        if not topology:
+        topology, key = (new.get("spec") or {}).get("topology"), class_of(new)
+        if not topology or key is None:
             return
-        path, wanted = f"{_TOPOLOGY}.version", topology["version"]
-        version = versions.parse(wanted)
+        found = self._store.find(kinds.CLUSTER_CLASS, *key)
+        cluster_class = found.obj() if found is not None else None
+        yield from cluster_rules.check_topology(new, cluster_class)
+        if live is None:
+            return
+        old_key = class_of(live)
+        if cluster_class is None:
+            yield cluster_rules.class_missing(key)
+        elif old_key is None:
+            if UNSAFE_CLASS not in (new["metadata"].get("annotations") or {}):
+                yield cluster_rules.class_not_settable()
+        else:
+            yield from self._version_change(live, new, ceiling=not cluster_class["spec"].get("kubernetesVersions"))
+            if key != old_key:
+                yield from self._class_change(old_key, cluster_class)
+
+    def _version_change(self, live: Obj, new: Obj, *, ceiling: bool) -> Iterator[FieldError]:
+        wanted = new["spec"]["topology"]["version"]
+        version, before = versions.parse(wanted), versions.parse(live["spec"]["topology"]["version"])
         if version is None:
-            yield FieldError(field=path, cause=Cause.INVALID, value=wanted, detail="version must be a valid semantic version")
-        old = ((live or {}).get("spec") or {}).get("topology")
-        if not old or live is None:
-            if live is not None:
-                detail = "cannot be set on an existing Cluster without a topology"
-                yield FieldError(field=_TOPOLOGY, cause=Cause.FORBIDDEN, detail=detail)
+            yield FieldError(field=f"{TOPOLOGY}.version", cause=Cause.INVALID, value=wanted, detail=cluster_rules.UNREADABLE)
+        if before is None or SKIP_VERSION_CHECK in (new["metadata"].get("annotations") or {}):
             return
-        before = versions.parse(old["version"])
-        if (
-            version is None
-            or before is None
-            or version.text == before.text
-            or SKIP_VERSION_CHECK in (new["metadata"].get("annotations") or {})
-        ):
+        if version is None:
+            if detail := self._version_unsettled(live, before):
+                yield FieldError(field=f"{TOPOLOGY}.version", cause=Cause.INVALID, value=wanted, detail=detail)
             return
-        if detail := _version_step(before, version) or self._version_unsettled(live, before):
-            yield FieldError(field=path, cause=Cause.INVALID, value=wanted, detail=detail)
+        if version.text == before.text:
+            return
+        if detail := cluster_rules.version_step(before, version, ceiling=ceiling) or self._version_unsettled(live, before):
+            yield FieldError(field=f"{TOPOLOGY}.version", cause=Cause.INVALID, value=wanted, detail=detail)
+
+    def _class_change(self, before: tuple[str, str], after: Obj) -> Iterator[FieldError]:
+        found = self._store.find(kinds.CLUSTER_CLASS, *before)
+        if found is None:
+            old, new = "/".join(before), f"{after['metadata']['namespace']}/{after['metadata']['name']}"
+            detail = (
+                f'valid ClusterClass with name "{old}" could not be retrieved, change from class "{old}" to class "{new}" cannot be '
+                f'validated. Error: ClusterClass.cluster.x-k8s.io "{before[1]}" not found'
+            )
+            yield FieldError(field=f"{TOPOLOGY}.class", cause=Cause.FORBIDDEN, detail=detail)
+        else:
+            yield from cluster_rules.check_compatible(found.obj(), after)
 
     def _version_unsettled(self, live: Obj, before: versions.Version) -> str:
         """Why the version cannot be changed now: an earlier version has not reached every machine yet."""
@@ -140,7 +182,9 @@ class Admission:
         reference = live["spec"].get("controlPlaneRef")
         control = self._find(reference, live["metadata"]["namespace"]) if reference else None
         if control is None:
-            reasons.append("failed to check if control plane is upgrading: failed to get control plane object")
+            reasons.append(
+                f"failed to check if control plane is upgrading: failed to get control plane object{_NO_REFERENCE if not reference else ''}"
+            )
         else:
             asked, seen = control["spec"].get("version", ""), (control.get("status") or {}).get("version", "")
             if asked.removeprefix("v") != before.text:
@@ -180,20 +224,12 @@ class Admission:
             raise invalid(kinds.CLUSTER_RESOURCE_SET, new["metadata"]["name"], [error], webhook=webhook)
 
 
-def class_of(cluster: Obj) -> tuple[str, str] | None:
-    """Namespace and name of a Cluster's ClusterClass; None without a topology."""
-    reference = ((cluster.get("spec") or {}).get("topology") or {}).get("classRef")
-    if not reference:
-        return None
-    return (reference.get("namespace") or cluster["metadata"]["namespace"], reference["name"])
-
-
-def _version_step(before: versions.Version, after: versions.Version) -> str:
-    if after.numbers < before.numbers:
-        return f'version cannot be decreased from "{before.text}" to "{after.text}"'
-    if (after.major, after.minor) >= (before.major, before.minor + 2):
-        return f'version cannot be increased from "{before.text}" to "{after.text}"'
-    return ""
+def _check_types(kind: Kind, new: Obj) -> None:
+    for error in schema.check(kind.schema.fields["spec"], new.get("spec") or {}, "spec"):
+        if error.cause is Cause.TYPE:
+            wanted = error.detail.partition("must be of type ")[2].partition(":")[0]
+            what = f"{error.value} into Go struct field {kind.kind}.{error.field} of type {_GO_TYPES.get(wanted, wanted)}"
+            raise not_unmarshalled(f"default.{kind.kind.lower()}.{kind.group}", what)
 
 
 def _pool_upgrading(pool: Obj, before: versions.Version) -> bool:

@@ -18,6 +18,7 @@ from kubehenge.lab.kube.fieldset import Path, Paths
 from kubehenge.lab.kube.kinds import Kind, Obj
 
 KUBECTL = "kubectl"
+_BEFORE = "before-first-apply"  # who owns what is there when nobody is known to
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _UNOWNED = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
@@ -170,6 +171,10 @@ def apply(kind: Kind, live: Obj, config: Obj, manager: Manager, now: str, *, for
     last = entries.get(manager.key)
     applied = _keep(fieldset.fields_of(schema, _without_managed_fields(config)), allowed)
     before = _without_managed_fields(live)
+    if not entries and "uid" in live["metadata"]:
+        first = Manager(name=_BEFORE, operation="Update", api_version=kind.api_version)
+        held = _keep(fieldset.fields_of(schema, before), writable(kind, ""))
+        entries[first.key] = _Owned(manager=first, fields=held, at=now)
     merged = fieldset.merge(schema, before, _without_managed_fields(config))
     entries[manager.key] = _Owned(manager=manager, fields=applied, at=now)
     if last is not None and last.fields:

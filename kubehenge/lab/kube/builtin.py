@@ -18,10 +18,15 @@ def prepare(kind: Kind, live: Obj | None, new: Obj) -> None:
 
     Errors: ApiError 400 for Secret data that is no base64.
     """
+    for name in ("data", "binaryData"):
+        if not kind.custom and new.get(name) == {}:
+            del new[name]  # what is empty is left out of a built-in kind's JSON
     if kind is kinds.NAMESPACE:
         _prepare_namespace(live, new)
     elif kind is kinds.SECRET:
         _prepare_secret(new)
+    elif kind is kinds.DEPLOYMENT:
+        _prepare_deployment(live, new)
 
 
 def _prepare_namespace(live: Obj | None, new: Obj) -> None:
@@ -31,6 +36,15 @@ def _prepare_namespace(live: Obj | None, new: Obj) -> None:
         new["status"] = {"phase": "Active"}
     else:
         new["spec"] = live["spec"]
+
+
+def _prepare_deployment(live: Obj | None, new: Obj) -> None:
+    """Nothing here runs Pods: a Deployment has at once what it asks for."""
+    replicas = new.setdefault("spec", {}).setdefault("replicas", 1)
+    changed = live is not None and live["spec"] != new["spec"]
+    generation = 1 if live is None else live["metadata"]["generation"] + changed
+    counts = dict.fromkeys(("replicas", "readyReplicas", "availableReplicas", "updatedReplicas"), replicas) if replicas else {}
+    new["status"] = {"observedGeneration": generation, **counts}
 
 
 def encode_plain_text(kind: Kind, obj: Obj) -> Obj:

@@ -48,6 +48,9 @@ def _resources(group: str, version: str) -> dict[str, Any]:
         if kind.has_status:
             status = {"name": f"{kind.plural}/status", "singularName": "", "namespaced": kind.namespaced, "kind": kind.kind}
             resources.append({**status, "verbs": ["get", "patch", "update"]})
+        if kind.has_scale:
+            names = {"name": f"{kind.plural}/scale", "singularName": "", "namespaced": True}
+            resources.append({**names, "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get", "patch", "update"]})
     if group == AUTHORIZATION:
         review = {"name": "selfsubjectaccessreviews", "singularName": "selfsubjectaccessreview", "namespaced": False}
         resources.append({**review, "kind": "SelfSubjectAccessReview", "verbs": ["create"]})

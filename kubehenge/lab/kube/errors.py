@@ -22,6 +22,7 @@ class Cause(StrEnum):
     TYPE = "FieldValueTypeInvalid"
     TOO_LONG = "FieldValueTooLong"
     DUPLICATE = "FieldValueDuplicate"
+    INTERNAL = "InternalError"
 
 
 _TITLES = {
@@ -32,8 +33,9 @@ _TITLES = {
     Cause.TYPE: "Invalid value",
     Cause.TOO_LONG: "Too long",
     Cause.DUPLICATE: "Duplicate value",
+    Cause.INTERNAL: "Internal error",
 }
-_WITHOUT_VALUE = frozenset({Cause.REQUIRED, Cause.FORBIDDEN, Cause.TOO_LONG})
+_WITHOUT_VALUE = frozenset({Cause.REQUIRED, Cause.FORBIDDEN, Cause.TOO_LONG, Cause.INTERNAL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,30 @@ def modified(kind: Kind, name: str) -> ApiError:
 def conflict(kind: Kind, name: str, why: str) -> ApiError:
     """409: a precondition does not hold."""
     return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}', _details(kind, name))
+
+
+def precondition(kind: Kind, name: str, what: str, *, wanted: str, actual: str) -> ApiError:
+    """409: what a deletion was to be of is no longer so."""
+    happened = "deleted and then recreated" if what == "UID" else "modified"
+    why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). The object might have been {happened}"
+    message = f'Operation cannot be fulfilled on {kind.qualified} "{name}": {why}'
+    return ApiError(409, "Conflict", message, {**_details(kind, name), "kind": kind.kind})
+
+
+def options_invalid(kind: str, error: FieldError) -> ApiError:
+    """422: the options of a request, by their kind, are wrong."""
+    causes = [{"reason": error.cause.value, "message": error.message, "field": error.field}]
+    return ApiError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {error}', {"group": "meta.k8s.io", "kind": kind, "causes": causes})
+
+
+def unknown_patch() -> ApiError:
+    """415: a patch of no known sort."""
+    return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
+def not_unmarshalled(webhook: str, what: str) -> ApiError:
+    """400 of a webhook that cannot read an object: it says so in its JSON library's words."""
+    return ApiError(400, "", f'admission webhook "{webhook}" denied the request: json: cannot unmarshal {what}')
 
 
 def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> ApiError:

@@ -61,7 +61,9 @@ class Kind:
     short_names: tuple[str, ...] = ()
     namespaced: bool = True
     has_status: bool = False
+    has_scale: bool = False
     custom: bool = True
+    has_rules: bool = False  # of x-kubernetes-validations
     categories: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     selectable: frozenset[str] = field(default_factory=frozenset)
@@ -82,11 +84,16 @@ class Kind:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
+# Beginnings of the names of those whose types have x-kubernetes-validations.
+_WITH_RULES = ("Cluster", "Kubeadm", "MachineHealthCheck", "Proxmox", "RKE2")
+
+
 def _kind(group_version: str, name: str, plural: str, fields: Mapping[str, Schema], **more: Any) -> Kind:
     group, _, version = group_version.rpartition("/")
     body = {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META, **fields}
     has_status = more.pop("has_status", "status" in fields)
-    return Kind(group=group, version=version, kind=name, plural=plural, schema=obj(body), has_status=has_status, **more)
+    rules = name.startswith(_WITH_RULES) and not name.startswith("ClusterResource")
+    return Kind(group=group, version=version, kind=name, plural=plural, schema=obj(body), has_status=has_status, has_rules=rules, **more)
 
 
 _CAPI = "cluster.x-k8s.io/v1beta2"
@@ -159,6 +166,42 @@ EVENT = _kind(
     selectable=frozenset(
         {"type", "reason", "involvedObject.kind", "involvedObject.name", "involvedObject.namespace", "involvedObject.uid"}
     ),
+)
+
+DEPLOYMENT = _kind(
+    "apps/v1",
+    "Deployment",
+    "deployments",
+    {"spec": ANY, "status": ANY},
+    short_names=("deploy",),
+    has_scale=True,
+    columns=(("Ready", ".status.readyReplicas"), ("Available", ".status.availableReplicas")),
+)
+VALIDATING_WEBHOOKS = _kind(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    {
+        "webhooks": list_of(
+            obj(
+                {
+                    "name!": STRING,
+                    "clientConfig!": ANY,
+                    "sideEffects!": STRING,
+                    "admissionReviewVersions!": list_of(STRING),
+                    "rules": list_of(ANY),
+                    "failurePolicy": STRING,
+                    "matchPolicy": STRING,
+                    "namespaceSelector": ANY,
+                    "objectSelector": ANY,
+                    "timeoutSeconds": INTEGER,
+                    "matchConditions": list_of(obj({"name!": STRING, "expression!": STRING}), keys=("name",)),
+                }
+            ),
+            keys=("name",),
+        )
+    },
+    namespaced=False,
 )
 
 CLUSTER = _kind(
@@ -268,6 +311,8 @@ KINDS: tuple[Kind, ...] = (
     SECRET,
     CONFIG_MAP,
     EVENT,
+    DEPLOYMENT,
+    VALIDATING_WEBHOOKS,
     CLUSTER,
     CLUSTER_CLASS,
     MACHINE,

@@ -17,6 +17,20 @@ _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _LABEL_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
 _QUALIFIED = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$")
+_ENDS = "and must start and end with an alphanumeric character"
+_NAME_FORMS = {
+    "subdomain": f", '-' or '.', {_ENDS} (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+    "label": f" or '-', {_ENDS} (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+}
+_KEY_FORM = (
+    f"name part must consist of alphanumeric characters, '-', '_' or '.', {_ENDS} (e.g. 'MyName',  or 'my.name',  or '123-abc', "
+    "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_FORM = (
+    f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ENDS} (e.g. 'MyValue',  or "
+    "'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
 _LIVE_FIELDS = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "name", "namespace")
 
 
@@ -110,9 +124,7 @@ def check(kind: Kind, obj: Obj) -> Iterator[FieldError]:
     pattern, most = (_SUBDOMAIN, 253) if kind.custom or kind.plural != "namespaces" else (_LABEL, 63)
     if not pattern.match(name):
         what = "subdomain" if pattern is _SUBDOMAIN else "label"
-        detail = f"a lowercase RFC 1123 {what} must consist of lower case alphanumeric characters, '-'" + (
-            " or '.', and must start and end with an alphanumeric character" if what == "subdomain" else ", and must start and end so"
-        )
+        detail = f"a lowercase RFC 1123 {what} must consist of lower case alphanumeric characters{_NAME_FORMS[what]}"
         yield FieldError(field="metadata.name", cause=Cause.INVALID, value=name, detail=detail)
     if len(name) > most:
         yield FieldError(field="metadata.name", cause=Cause.INVALID, value=name, detail=f"must be no more than {most} characters")
@@ -122,14 +134,14 @@ def check(kind: Kind, obj: Obj) -> Iterator[FieldError]:
                 field="metadata.labels",
                 cause=Cause.INVALID,
                 value=key,
-                detail="name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+                detail=_KEY_FORM,
             )
         if len(value) > 63 or not _LABEL_VALUE.match(value):
             yield FieldError(
                 field="metadata.labels",
                 cause=Cause.INVALID,
                 value=value,
-                detail="a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+                detail=_VALUE_FORM,
             )
     for key in meta.get("annotations") or {}:
         if not _QUALIFIED.match(key.lower()):
@@ -137,7 +149,7 @@ def check(kind: Kind, obj: Obj) -> Iterator[FieldError]:
                 field="metadata.annotations",
                 cause=Cause.INVALID,
                 value=key,
-                detail="name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+                detail=_KEY_FORM,
             )
     for owner in meta.get("ownerReferences") or ():
         if not owner.get("uid"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -17,10 +17,11 @@ from kubehenge.lab.kube.errors import (
     FieldError,
     already_exists,
     bad_request,
-    conflict,
     forbidden,
     invalid,
     not_found,
+    options_invalid,
+    precondition,
     unsupported_media,
 )
 from kubehenge.lab.kube.kinds import Kind, Obj
@@ -28,6 +29,8 @@ from kubehenge.lab.kube.storage import Record, Store, encode
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+_BLOCKING = frozenset({Cause.NOT_SUPPORTED, Cause.REQUIRED, Cause.TOO_LONG, Cause.TYPE})
+_NOT_CHECKED = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
 
 class Validation(StrEnum):
@@ -141,7 +144,9 @@ class Registry:
         if media == patch.APPLY:
             return self._apply(kind, namespace, name, body, options)
         if options.force:
-            raise _options_invalid("force", Cause.FORBIDDEN, "may not be specified for non-apply patch")
+            raise options_invalid(
+                "PatchOptions", FieldError(field="force", cause=Cause.FORBIDDEN, detail="may not be specified for non-apply patch")
+            )
         live = self.get(kind, namespace, name).obj()
         match media:
             case patch.MERGE:
@@ -172,8 +177,7 @@ class Registry:
             (options.resource_version, meta["resourceVersion"], "ResourceVersion"),
         ):
             if wanted and wanted != actual:
-                why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
-                raise conflict(kind, name, why)
+                raise precondition(kind, name, what, wanted=wanted, actual=actual)
         self._admission.check_delete(kind, live)
         finalizers = [name for name in meta.get("finalizers") or () if name not in {FOREGROUND, ORPHAN}]
         finalizers += {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(options.policy, [])
@@ -197,15 +201,21 @@ class Registry:
 
     def _apply(self, kind: Kind, namespace: str, name: str, body: Any, options: WriteOptions) -> Written:
         if not options.manager:
-            raise _options_invalid("fieldManager", Cause.REQUIRED, "is required for apply patch")
+            raise options_invalid(
+                "PatchOptions", FieldError(field="fieldManager", cause=Cause.REQUIRED, detail="is required for apply patch")
+            )
         if not isinstance(body, dict):
             raise bad_request("error decoding YAML: an apply patch must be an object")
+        if not body.get("kind") or not body.get("apiVersion"):
+            group, _, version = str(body.get("apiVersion") or "").rpartition("/")
+            raise bad_request(f"invalid object type: {group}/{version}, Kind={body.get('kind') or ''}")
         config = metadata.begin(kind, namespace, _written_part(kind, body, options.subresource))
         if config["metadata"].pop("managedFields", None):
             raise bad_request("metadata.managedFields must be nil")
         if config["metadata"].setdefault("name", name) != name:
             raise bad_request(f"the name of the object ({config['metadata']['name']}) does not match the name on the URL ({name})")
-        where = f"{namespace}/{name}" if namespace else name
+        own = (body.get("metadata") or {}).get("namespace", "")
+        where = f"{own}/{name}" if kind.namespaced else name
         if wrong := list(fieldset.mistakes(kind.schema, config)):
             shown = wrong[0] if len(wrong) == 1 else "errors:\n  " + "\n  ".join(wrong)
             gvk = f"{kind.api_version if kind.group else '/' + kind.version}, Kind={kind.kind}"
@@ -259,13 +269,16 @@ class Registry:
     def _commit(self, kind: Kind, live: Obj | None, new: Obj, options: WriteOptions, warnings: tuple[str, ...]) -> Written:
         """Check, let admission fill in and judge, count the generation, store; an update that changes nothing is not written."""
         meta = new["metadata"]
+        judged = not options.subresource
+        if judged:
+            warnings += self._admission.fill_in(kind, live, new)
         wrong = [*schema.check(kind.schema, new), *metadata.check(kind, new)]
         if unreadable := [e for e in wrong if e.cause is Cause.TYPE and e.field.startswith("metadata.")]:
             raise metadata.undecodable(kind, unreadable[0])
         if wrong:
-            raise invalid(kind, meta["name"], wrong)
-        if not options.subresource:
-            warnings += self._admission.admit(kind, live, new)
+            raise invalid(kind, meta["name"], [*wrong, *_rules_left_out(kind, wrong)])
+        if judged:
+            warnings += self._admission.judge(kind, live, new)
         if live is None:
             if options.dry_run:
                 return Written(record=encode(kind, new, 0), created=True, warnings=warnings)
@@ -309,13 +322,6 @@ class Registry:
             raise forbidden(kind, name, why, causes=[cause])
 
 
-def _options_invalid(name: str, cause: Cause, detail: str) -> ApiError:
-    error = FieldError(field=name, cause=cause, detail=detail)
-    causes = [{"reason": cause.value, "message": error.message, "field": name}]
-    message = f'PatchOptions.meta.k8s.io "" is invalid: {error}'
-    return ApiError(422, "Invalid", message, {"group": "meta.k8s.io", "kind": "PatchOptions", "causes": causes})
-
-
 def _written_part(kind: Kind, body: Obj, subresource: str) -> Obj:
     """The fields of an applied object that count: all but the status, or the status alone."""
     if not kind.has_status:
@@ -323,6 +329,12 @@ def _written_part(kind: Kind, body: Obj, subresource: str) -> Obj:
     if subresource == "status":
         return {name: value for name, value in body.items() if name in {"apiVersion", "kind", "metadata", "status"}}
     return {name: value for name, value in body.items() if name != "status"}
+
+
+def _rules_left_out(kind: Kind, wrong: Iterable[FieldError]) -> Iterator[FieldError]:
+    """What the server adds where a type has rules of its own, which it looks at only in objects of the right form."""
+    if kind.has_rules and any(error.cause in _BLOCKING for error in wrong):
+        yield FieldError(field="<nil>", cause=Cause.INVALID, value=None, detail=_NOT_CHECKED)
 
 
 def _changed(live: Obj, new: Obj) -> bool:

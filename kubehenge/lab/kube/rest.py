@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -14,9 +14,18 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from kubehenge.lab.calls import WHO
-from kubehenge.lab.kube import discovery, kinds, patch, protobuf, table
+from kubehenge.lab.kube import discovery, kinds, patch, protobuf, scale, table
 from kubehenge.lab.kube.auth import Tokens, review
-from kubehenge.lab.kube.errors import ApiError, bad_request, method_not_allowed, unsupported_media
+from kubehenge.lab.kube.errors import (
+    ApiError,
+    Cause,
+    FieldError,
+    bad_request,
+    method_not_allowed,
+    options_invalid,
+    unknown_patch,
+    unsupported_media,
+)
 from kubehenge.lab.kube.kinds import Kind
 from kubehenge.lab.kube.listing import Query, list_page
 from kubehenge.lab.kube.registry import DeleteOptions, Registry, Validation, WriteOptions, Written
@@ -27,6 +36,7 @@ from kubehenge.lab.kube.watch import DEFAULT_TIMEOUT_S, Watches
 LARGEST_BODY = 3 * 1024 * 1024
 _JSON = "application/json"
 _YAML = "application/yaml"
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 _PATCHES = frozenset({patch.MERGE, patch.JSON, patch.STRATEGIC, patch.APPLY})
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -62,7 +72,7 @@ def parse_path(path: str) -> Target | None:
     kind = kinds.find_by_plural(group, version, plural)
     if kind is None or (scoped and not kind.namespaced) or (kind.namespaced and name and not scoped):
         return None
-    if subresource and not (subresource == "status" and kind.has_status):
+    if subresource and subresource not in {*(["status"] if kind.has_status else ()), *(["scale"] if kind.has_scale else ())}:
         return None
     return Target(kind=kind, namespace=namespace, name=name, subresource=subresource)
 
@@ -101,9 +111,13 @@ class Api:
         target = parse_path(path)
         if target is None:
             document = discovery.answer(path) if request.method == "GET" else None
+            if document is None and path.startswith("/api/v1/"):
+                raise ApiError(404, "NotFound", "the server could not find the requested resource", {})
             if document is None:
                 return web.Response(status=404, text="404 page not found\n")
             return _answer(json.dumps(document).encode())
+        if target.subresource == "scale":
+            return await self._scale(request, target)
         match request.method, bool(target.name):
             case "GET", True if "watch" not in request.query:
                 record = self._registry.get(target.kind, target.namespace, target.name)
@@ -126,6 +140,18 @@ class Api:
             case _:
                 raise method_not_allowed()
 
+    async def _scale(self, request: web.Request, target: Target) -> web.StreamResponse:
+        """Read or change how many replicas are asked for, and nothing else."""
+        record = self._registry.get(target.kind, target.namespace, target.name)
+        if request.method == "GET":
+            return _answer(json.dumps(scale.of(record.obj())).encode())
+        if request.method not in {"PATCH", "PUT"} or request.content_type not in {patch.MERGE, _JSON}:
+            raise unknown_patch() if request.method == "PATCH" else method_not_allowed()
+        wanted = scale.change(record.obj(), _object(await _body(request)))
+        options = replace(self._options(request, target), subresource="")
+        written = self._registry.patch(target.kind, target.namespace, target.name, patch.MERGE, wanted, options)
+        return _answer(json.dumps(scale.of(written.record.obj())).encode())
+
     async def _list(self, request: web.Request, target: Target) -> web.StreamResponse:
         query = _query(request.query, target)
         shape = table.shape_of(request.headers.get("Accept", ""))
@@ -141,7 +167,7 @@ class Api:
     async def _patch(self, request: web.Request, target: Target) -> web.StreamResponse:
         media = request.content_type
         if media not in _PATCHES:
-            raise unsupported_media(sorted(_PATCHES))
+            raise unknown_patch()
         body = await _body(request, media=_YAML if media == patch.APPLY else _JSON)
         options = self._options(request, target, named=media == patch.APPLY)
         written = self._registry.patch(target.kind, target.namespace, target.name, media, body, options)
@@ -171,10 +197,12 @@ class Api:
             manager = re.split(r"[/\s]", request.headers.get("User-Agent", "") or "unknown")[0][:128]
         checks = query.get("fieldValidation", Validation.WARN.value)
         if checks not in set(Validation):
-            raise bad_request(f"fieldValidation: Unsupported value: {checks!r}")
+            supported = 'supported values: "", "Ignore", "Strict", "Warn"'
+            error = FieldError(field="fieldValidation", cause=Cause.NOT_SUPPORTED, value=checks, detail=supported)
+            raise options_invalid(_OPTIONS[request.method], error)
         return WriteOptions(
             manager=manager,
-            dry_run=_dry_run(query.getall("dryRun", [])),
+            dry_run=_dry_run(query.getall("dryRun", []), _OPTIONS[request.method]),
             force=query.get("force") in {"true", "1"},
             validation=Validation(checks),
             subresource=target.subresource,
@@ -192,13 +220,14 @@ def _query(query: Mapping[str, str], target: Target) -> Query:
 def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name, "") or "0"
     if not text.isdigit():
-        raise bad_request(f'{name}: Invalid value: "{text}": must be a whole number')
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return int(text)
 
 
-def _dry_run(values: list[str]) -> bool:
+def _dry_run(values: list[str], options: str) -> bool:
     if any(value != "All" for value in values):
-        raise ApiError(422, "Invalid", f'dryRun: Unsupported value: {json.dumps(values[0])}: supported values: "All"', {})
+        detail = 'supported values: "All"'
+        raise options_invalid(options, FieldError(field="dryRun", cause=Cause.NOT_SUPPORTED, value=values, detail=detail))
     return bool(values)
 
 
@@ -208,15 +237,15 @@ def _delete_options(query: Mapping[str, str], body: Any) -> DeleteOptions:
     orphans = given.get("orphanDependents")
     policy = given.get("propagationPolicy") or query.get("propagationPolicy") or ("Orphan" if orphans else "Background")
     if policy not in {"Background", "Foreground", "Orphan"}:
-        raise ApiError(
-            422,
-            "Invalid",
-            f'propagationPolicy: Unsupported value: {json.dumps(policy)}: supported values: "Foreground", "Background", "Orphan"',
-            {},
-        )
+        supported = 'supported values: "Foreground", "Background", "Orphan", "nil"'
+        error = FieldError(field="propagationPolicy", cause=Cause.NOT_SUPPORTED, value=policy, detail=supported)
+        raise options_invalid("DeleteOptions", error)
     dry_run = given.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
     return DeleteOptions(
-        policy=policy, uid=needed.get("uid") or "", resource_version=needed.get("resourceVersion") or "", dry_run=_dry_run(dry_run)
+        policy=policy,
+        uid=needed.get("uid") or "",
+        resource_version=needed.get("resourceVersion") or "",
+        dry_run=_dry_run(dry_run, "DeleteOptions"),
     )
 
 

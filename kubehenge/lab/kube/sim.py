@@ -16,7 +16,7 @@ from kubehenge.lab.kube import auth, kinds, snapshot
 from kubehenge.lab.kube.admission import Admission
 from kubehenge.lab.kube.capi.controller import Controller
 from kubehenge.lab.kube.capi.machine import GuestRuns
-from kubehenge.lab.kube.capi.seed import seed
+from kubehenge.lab.kube.capi.seed import seed_classes, seed_providers
 from kubehenge.lab.kube.gc import Collector
 from kubehenge.lab.kube.registry import Registry, WriteOptions
 from kubehenge.lab.kube.rest import LARGEST_BODY, Api
@@ -151,8 +151,10 @@ class KubeSim:
         for name in NAMESPACES:
             if self._store.find(kinds.NAMESPACE, "", name) is None:
                 self.registry.create(kinds.NAMESPACE, "", {"metadata": {"name": name}}, options)
+        seed_providers(self.registry)
         if self._classes:
-            seed(self.registry)
+            seed_classes(self.registry)
+        self._store.begin()
 
     async def _save_often(self) -> None:
         loop = asyncio.get_running_loop()

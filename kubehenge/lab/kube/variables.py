@@ -16,8 +16,8 @@ Definition = Mapping[str, Any]  # one entry of ClusterClass.spec.variables
 IMMUTABLE_RULE = "self == oldSelf"  # the one rule of x-kubernetes-validations that is understood here
 
 
-def default_values(definitions: Iterable[Definition], values: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The values with the defaults of their schemas, inside objects too; variables that only have a default come last."""
+def default_values(definitions: Iterable[Definition], values: list[dict[str, Any]], *, add: bool = True) -> list[dict[str, Any]]:
+    """The values with the defaults of their schemas, inside objects too; variables that only have a default are added, and come last."""
     by_name = {definition["name"]: definition["schema"]["openAPIV3Schema"] for definition in definitions}
     filled = [
         {**entry, "value": _fill(by_name[entry["name"]], entry.get("value"))} if entry.get("name") in by_name else entry for entry in values
@@ -26,7 +26,7 @@ def default_values(definitions: Iterable[Definition], values: list[dict[str, Any
     missing = [
         {"name": name, "value": _fill(schema, schema["default"])}
         for name, schema in by_name.items()
-        if name not in given and "default" in schema
+        if add and name not in given and "default" in schema
     ]
     return filled + missing
 
@@ -46,14 +46,19 @@ def _fill(schema: Mapping[str, Any], value: Any) -> Any:
 
 
 def check_values(
-    definitions: Iterable[Definition], values: Iterable[Mapping[str, Any]], old: Iterable[Mapping[str, Any]], path: str
+    definitions: Iterable[Definition],
+    values: Iterable[Mapping[str, Any]],
+    old: Iterable[Mapping[str, Any]],
+    path: str,
+    *,
+    needed: bool = True,
 ) -> Iterator[FieldError]:
-    """What the class's schemas refuse in a Cluster's variables; `old` are the values before, for rules that compare."""
+    """What the class's schemas refuse in a Cluster's variables; `old` are the values before, for rules that compare; overrides are not `needed`."""
     by_name = {definition["name"]: definition for definition in definitions}
     given = [entry["name"] for entry in values]
     before = {entry["name"]: entry.get("value") for entry in old}
     for name, definition in by_name.items():
-        if definition.get("required") and name not in given:
+        if needed and definition.get("required") and name not in given:
             yield FieldError(field=path, cause=Cause.REQUIRED, detail=f'required variable "{name}" must be set')
     for entry in values:
         name, value = entry["name"], entry.get("value")

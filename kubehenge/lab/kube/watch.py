@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from aiohttp import web
 
-from kubehenge.lab.kube.errors import ApiError, bad_request, expired
+from kubehenge.lab.kube.errors import ApiError, expired
 from kubehenge.lab.kube.kinds import Kind
 from kubehenge.lab.kube.listing import Query
 from kubehenge.lab.kube.storage import Change, ChangeType, Record, Store
@@ -89,6 +89,8 @@ class Watches:
 
         Shape: without a version (or from "0") it begins with every object as ADDED; a version too old is an ERROR event, 410.
         """
+        if version and not version.isdigit():
+            raise ApiError(500, "", f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax')
         feed = _Feed(self._store, kind)  # before the beginning is read, and nothing waits in between: no change is missed or doubled
         self._open.add(feed)
         try:
@@ -125,8 +127,6 @@ class Watches:
         if version in {"", "0"}:
             found = (record for record in self._store.scan(kind, query.namespace) if query.takes(record))
             return b"".join(_line("ADDED", one(record, shape)) for record in found)
-        if not version.isdigit():
-            raise bad_request(f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax')
         past = self._store.since(kind, int(version))
         if past is None:
             raise expired(f"too old resource version: {version} ({self._store.version})")

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.lab.kube.contract.objects import INFRA, MERGE
+from tests.contract.objects import INFRA, MERGE
 from tests.lab.kube.running import RunningKube, until
 
 _CLUSTERS = "/apis/cluster.x-k8s.io/v1beta2/namespaces/clusters"

@@ -108,13 +108,16 @@ class Server:
         media: str = "application/json",
         token: str | None = None,
         accept: str = "application/json",
+        warnings: list[str] | None = None,
     ) -> tuple[int, Any]:
-        """One plain request: status and parsed body."""
+        """One plain request: status and parsed body; the answer's warnings are added to a list that is given."""
         headers = {"Content-Type": media, "Accept": accept, "User-Agent": "contract/1"}
         if token is None or token:
             headers["Authorization"] = f"Bearer {self.token if token is None else token}"
         content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         answer = self.session.request(method, self.url + path, data=content, headers=headers, timeout=30, verify=str(self.ca_file))
+        if warnings is not None:
+            warnings += answer.raw.headers.getlist("Warning")
         try:
             return answer.status_code, answer.json()
         except ValueError:

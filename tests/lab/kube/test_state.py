@@ -13,7 +13,7 @@ import yaml
 from kubehenge.lab.faults import FaultAction, FaultRule, FaultTarget
 from kubehenge.lab.kube import kinds, snapshot
 from kubehenge.lab.kube.sim import STATE_FILE, KubeSim
-from tests.lab.kube.contract.objects import config_map, path_of
+from tests.contract.objects import config_map, path_of
 from tests.lab.kube.fleet import Cluster
 from tests.lab.kube.running import RunningKube, running, until
 

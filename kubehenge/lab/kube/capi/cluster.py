@@ -8,13 +8,14 @@ import structlog
 import yaml
 
 from kubehenge.lab.kube import kinds
-from kubehenge.lab.kube.admission import CLUSTER_NAME_LABEL, class_of
+from kubehenge.lab.kube.admission import CLUSTER_NAME_LABEL
 from kubehenge.lab.kube.capi import desired
 from kubehenge.lab.kube.capi.cluster_status import Picture, status_of
 from kubehenge.lab.kube.capi.conditions import Condition, condition
 from kubehenge.lab.kube.capi.objects import CONTROL_PLANE_LABEL, Objects, owner, reference
 from kubehenge.lab.kube.capi.scaling import Counts, Scaling
 from kubehenge.lab.kube.capi.topology import Topology, TopologyController
+from kubehenge.lab.kube.cluster_rules import class_of
 from kubehenge.lab.kube.errors import ApiError
 from kubehenge.lab.kube.kinds import Kind, Obj
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from kubehenge.lab.kube import kinds
-from kubehenge.lab.kube.admission import CLUSTER_NAME_LABEL, class_of
+from kubehenge.lab.kube.admission import CLUSTER_NAME_LABEL
 from kubehenge.lab.kube.capi.cluster import Clusters
 from kubehenge.lab.kube.capi.conditions import find
 from kubehenge.lab.kube.capi.infrastructure import Infrastructure
@@ -19,6 +19,7 @@ from kubehenge.lab.kube.capi.pace import HEARTBEAT_S, Pace
 from kubehenge.lab.kube.capi.proxmox import ProxmoxClients
 from kubehenge.lab.kube.capi.resource_set import ResourceSets
 from kubehenge.lab.kube.capi.workqueue import WorkQueue
+from kubehenge.lab.kube.cluster_rules import class_of
 from kubehenge.lab.kube.registry import Registry
 from kubehenge.lab.kube.storage import Change, Record
 

@@ -12,9 +12,11 @@ INFRA = "infrastructure.cluster.x-k8s.io/v1alpha2"
 CONTROL = "controlplane.cluster.x-k8s.io/v1beta2"
 BOOTSTRAP = "bootstrap.cluster.x-k8s.io/v1beta2"
 _API = {"Cluster": CAPI, "ClusterClass": CAPI, "Machine": CAPI, "ProxmoxMachineTemplate": INFRA, "ProxmoxClusterTemplate": INFRA}
+_API |= {"MachineDeployment": CAPI, "MachineSet": CAPI, "MachineHealthCheck": CAPI, "ProxmoxCluster": INFRA, "ProxmoxMachine": INFRA}
 _API |= {"KubeadmControlPlaneTemplate": CONTROL, "KubeadmControlPlane": CONTROL, "KubeadmConfigTemplate": BOOTSTRAP}
 _PLURALS = {"ClusterClass": "clusterclasses"}
 
+SHARED = "contract-shared"  # the name of a class for everybody, and of its namespace
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -31,18 +33,17 @@ def path_of(namespace: str, kind: str, name: str = "") -> str:
 
 
 def config_map(name: str, data: dict[str, str] | None = None, **meta: Any) -> Body:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **meta}, "data": data or {}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **meta}, **({"data": data} if data else {})}
 
 
 def secret(name: str, **fields: Any) -> Body:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, **fields}
 
 
-def cluster(
-    name: str, *, class_name: str = "nowhere", version: str = "v1.35.0", variables: list[Body] | None = None, **topology: Any
-) -> Body:
-    """A paused Cluster."""
-    parts: Body = {"classRef": {"name": class_name}, "version": version, "controlPlane": {"replicas": 1}, **topology}
+def cluster(name: str, *, class_name: str = "", version: str = "v1.35.0", variables: list[Body] | None = None, **topology: Any) -> Body:
+    """A paused Cluster, of the class that all checks share or of another one in its own namespace."""
+    reference = {"name": class_name} if class_name else {"name": SHARED, "namespace": SHARED}
+    parts: Body = {"classRef": reference, "version": version, "controlPlane": {"replicas": 1}, **topology}
     if variables:
         parts["variables"] = variables
     return {"apiVersion": CAPI, "kind": "Cluster", "metadata": {"name": name}, "spec": {"paused": True, "topology": parts}}
@@ -99,6 +100,23 @@ def cluster_class(name: str) -> list[Body]:
     ]
 
 
+def share_class(server: Server) -> None:
+    """Make the class that takes whatever a check says; it is there once Clusters of it are judged by it."""
+    server.call("POST", "/api/v1/namespaces", {"metadata": {"name": SHARED}})
+    bodies = cluster_class(SHARED)
+    anything = {"x-kubernetes-preserve-unknown-fields": True}
+    types = {"a": "integer", "b": "object", "size": "object"}
+    bodies[-1]["spec"]["variables"] = [
+        *({"name": name, "required": False, "schema": {"openAPIV3Schema": {"type": kind, **anything}}} for name, kind in types.items()),
+        {"name": "online", "required": False, "schema": {"openAPIV3Schema": {"type": "array", "items": {"type": "string"}}}},
+    ]
+    for body in bodies:
+        status, answer = server.call("POST", path_of(SHARED, body["kind"]), body)
+        assert status in {201, 409}, answer
+    shared = Namespace(server=server, name=SHARED)
+    until(lambda: shared.post(cluster("c1", variables=[{"name": "nobody", "value": 1}]), "?dryRun=All")[0] == 422)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Namespace:
     """A namespace and the calls in it; each answers status and body."""
@@ -111,7 +129,10 @@ class Namespace:
         assert status == 201, body
 
     def remove(self) -> None:
+        """It goes, with all it holds; nobody looks after a paused Cluster, not at its end either."""
         self.server.call("DELETE", f"/api/v1/namespaces/{self.name}")
+        for name in self.names("Cluster"):
+            self.patch("Cluster", name, {"spec": {"paused": False}})
 
     def post(self, body: Body, query: str = "") -> tuple[int, Body]:
         return self.server.call("POST", path_of(self.name, body["kind"]) + query, body)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.kube.contract.objects import Namespace, cluster, config_map
+from tests.contract.objects import Namespace, cluster, config_map
 
 pytestmark = pytest.mark.kubectl
 
@@ -48,8 +48,9 @@ def test_apply_moves_from_the_client_to_the_server(here: Callable[..., Any]) -> 
     here("apply", "-f", "-", stdin=cluster("c1"))
     here("apply", "--server-side", "-f", "-", stdin=cluster("c1", controlPlane={"replicas": 3}))
     found = json.loads(here("get", "cluster", "c1", "-o", "json", "--show-managed-fields").stdout)
-    assert {entry["operation"] for entry in found["metadata"]["managedFields"]} == {"Apply"}
-    assert "kubectl" in {entry["manager"] for entry in found["metadata"]["managedFields"]}
+    people = {entry["manager"]: entry["operation"] for entry in found["metadata"]["managedFields"] if entry["manager"] != "manager"}
+    assert people["kubectl"] == "Apply"
+    assert set(people.values()) == {"Apply"}
 
 
 def test_misspelt_field_is_refused(here: Callable[..., Any]) -> None:
@@ -59,7 +60,7 @@ def test_misspelt_field_is_refused(here: Callable[..., Any]) -> None:
 
 
 def test_missing_class_is_shown_as_a_warning(here: Callable[..., Any]) -> None:
-    done = here("apply", "-f", "-", stdin=cluster("c1"))
+    done = here("apply", "-f", "-", stdin=cluster("c1", class_name="nowhere"))
     assert "Warning: Cluster refers to ClusterClass" in done.stderr
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.lab.kube.contract.objects import APPLY, Namespace, cluster, config_map, owners_of, path_of, secret
+from tests.contract.objects import APPLY, Namespace, cluster, cluster_class, config_map, owners_of, path_of, secret
 
 
 def test_apply_makes_the_object_and_owns_what_it_names(namespace: Namespace) -> None:
@@ -16,8 +16,9 @@ def test_apply_makes_the_object_and_owns_what_it_names(namespace: Namespace) -> 
 
 
 def test_same_apply_again_writes_nothing(namespace: Namespace) -> None:
-    first = namespace.applied(cluster("c1"))
-    again = namespace.applied(cluster("c1"))
+    body = cluster_class("t")[1]  # a custom kind that no controller touches
+    first = namespace.applied(body)
+    again = namespace.applied(body)
     assert again["metadata"] == first["metadata"]
 
 
@@ -92,7 +93,11 @@ def test_update_takes_the_fields_it_changes(namespace: Namespace) -> None:
 def test_variables_belong_to_managers_by_name(namespace: Namespace) -> None:
     namespace.applied(cluster("c1", variables=[{"name": "a", "value": 1}, {"name": "b", "value": {"x": 1}}]), "one")
     mine = {"apiVersion": cluster("c1")["apiVersion"], "kind": "Cluster", "metadata": {"name": "c1"}}
-    topology: dict[str, Any] = {"classRef": {"name": "nowhere"}, "version": "v1.35.0", "variables": [{"name": "online", "value": ["pve1"]}]}
+    topology: dict[str, Any] = {
+        "classRef": cluster("c1")["spec"]["topology"]["classRef"],
+        "version": "v1.35.0",
+        "variables": [{"name": "online", "value": ["pve1"]}],
+    }
     body = namespace.applied({**mine, "spec": {"topology": topology}}, "two")
     assert [entry["name"] for entry in body["spec"]["topology"]["variables"]] == ["a", "b", "online"]
     body = namespace.applied(cluster("c1", variables=[{"name": "b", "value": {"x": 1}}]), "one")
@@ -141,7 +146,7 @@ def test_unknown_field_cannot_be_typed(namespace: Namespace) -> None:
     assert status == 500
     assert "reason" not in answer
     assert answer["message"] == (
-        f"failed to create typed patch object ({namespace.name}/c1; cluster.x-k8s.io/v1beta2, Kind=Cluster): "
+        "failed to create typed patch object (/c1; cluster.x-k8s.io/v1beta2, Kind=Cluster): "
         '.spec.topology.variables[name="a"].surprise: field not declared in schema'
     )
 
@@ -200,7 +205,9 @@ def test_all_ownership_can_be_dropped(namespace: Namespace) -> None:
     namespace.applied(config_map("x", {"a": "1"}), "one")
     _, body = namespace.patch("ConfigMap", "x", {"metadata": {"managedFields": [{}]}})
     assert "managedFields" not in body["metadata"]
-    assert namespace.apply(config_map("x", {"a": "2"}), "two")[0] == 200
+    status, body = namespace.apply(config_map("x", {"a": "2"}), "two")
+    assert status == 409
+    assert body["message"] == 'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a'
 
 
 def test_applied_plain_text_of_a_secret_replaces_what_it_was(namespace: Namespace) -> None:

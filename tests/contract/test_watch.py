@@ -13,7 +13,7 @@ import pytest
 from kubernetes import watch
 from urllib3.exceptions import ProtocolError
 
-from tests.lab.kube.contract.objects import Namespace, cluster, config_map
+from tests.contract.objects import Namespace, cluster, config_map
 
 _METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 
@@ -180,6 +180,20 @@ def test_object_that_leaves_the_selection_is_deleted_for_the_watch(namespace: Na
         assert _next(seen) == ("DELETED", "x")
         namespace.patch("ConfigMap", "x", {"metadata": {"labels": {"colour": "red"}}})
         assert _next(seen) == ("ADDED", "x")
+
+
+def test_watch_from_before_what_is_kept_is_told_to_list_again(namespace: Namespace) -> None:
+    status, event = namespace.list("Cluster", "?watch=true&resourceVersion=1&timeoutSeconds=1")
+    assert status == 200
+    assert event["type"] == "ERROR"
+    assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
+    assert event["object"]["message"].startswith("too old resource version: 1 (")
+
+
+def test_watch_from_nowhere_is_refused(namespace: Namespace) -> None:
+    status, body = namespace.list("ConfigMap", "?watch=true&resourceVersion=abc&timeoutSeconds=1")
+    assert status == 500
+    assert body["message"] == 'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
 
 
 def test_watch_ends_when_its_time_is_over(namespace: Namespace) -> None:

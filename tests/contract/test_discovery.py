@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.kube.contract.objects import Namespace, cluster, config_map
+from tests.contract.objects import Namespace, cluster, config_map
 from tests.lab.kube.running import Server
 
 

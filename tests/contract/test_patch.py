@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.kube.contract.objects import JSON_PATCH, STRATEGIC, Namespace, cluster, config_map
+from tests.contract.objects import JSON_PATCH, STRATEGIC, Namespace, cluster, config_map
 
 
 def test_merge_patch_sets_and_removes_fields(namespace: Namespace) -> None:
@@ -62,7 +62,7 @@ def test_json_patch_operation(namespace: Namespace, operation: dict[str, str], e
     [
         {"op": "test", "path": "/data/a", "value": "other"},
         {"op": "remove", "path": "/data/nothing"},
-        {"op": "replace", "path": "/data/nothing", "value": "x"},
+        {"op": "add", "path": "/nowhere/nothing", "value": "x"},
     ],
     ids=lambda operation: operation["op"],
 )
@@ -70,7 +70,14 @@ def test_json_patch_that_does_not_hold_changes_nothing(namespace: Namespace, ope
     namespace.make(config_map("x", {"a": "1"}))
     status, body = namespace.patch("ConfigMap", "x", [{"op": "add", "path": "/data/z", "value": "9"}, operation], JSON_PATCH)
     assert (status, body["reason"]) == (422, "Invalid")
+    assert body["message"] == "the server rejected our request due to an error in our request"
     assert namespace.read("ConfigMap", "x")["data"] == {"a": "1"}
+
+
+def test_json_patch_replaces_what_is_not_there(namespace: Namespace) -> None:
+    namespace.make(config_map("x", {"a": "1"}))
+    status, body = namespace.patch("ConfigMap", "x", [{"op": "replace", "path": "/data/b", "value": "2"}], JSON_PATCH)
+    assert (status, body["data"]) == (200, {"a": "1", "b": "2"})
 
 
 def test_strategic_patch_merges_owners_by_uid(namespace: Namespace) -> None:

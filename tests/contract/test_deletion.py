@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.lab.kube.contract.objects import Namespace, config_map
+from tests.contract.objects import Namespace, config_map
 from tests.lab.kube.running import until
 
 _HELD = "kubehenge.dev/held"
