@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     ),
     "storage-with-a-path": ("rke2", {"storage": "a/b"}, ("[storage].value", MATCH)),
     "no-node-at-all": ("rke2", {"allowedNodes": []}, ("[allowedNodes].value", "should have at least 1 items")),
-    "node-with-a-comma": ("rke2", {"allowedNodes": ["pve1,pve2"]}, ("[allowedNodes].value[0]", MATCH)),
+    "node-with-a-comma": ("rke2", {"allowedNodes": ["pve1,pve2"]}, ("[allowedNodes].value.[0]", MATCH)),
     "ha-in-words": ("rke2", {"proxmoxHA": "yes"}, ("must be of type boolean",)),
     "no-cores": ("rke2", {"workerMachine": {"cores": 0}}, ("[workerMachine].value.cores", LEAST.format(1))),
     "worker-memory": ("rke2", {"workerMachine": {"memoryMiB": 1016}}, ("[workerMachine].value.memoryMiB", LEAST.format(1024))),

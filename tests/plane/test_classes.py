@@ -159,8 +159,8 @@ def _check_vms(cluster: ClassedCluster, *, vlan: int | None, node: str, sizes: t
     guests = {guest.name: guest for guest in cluster.site.guests()}
     assert len(guests) == 2
     for control_plane, wanted in ((True, sizes[0]), (False, sizes[1])):
-        [name] = cluster.names(control_plane=control_plane)
-        guest = guests[name]
+        [machine] = cluster.machines(control_plane=control_plane)
+        guest = guests[machine["spec"]["infrastructureRef"]["name"]]  # k3s's provider gives a Machine and its VM two names
         config = guest.config
         assert guest.status == "running"
         assert guest.vmid in cluster.ids
