@@ -146,4 +146,4 @@ def test_a_class_that_somebody_changed_is_found(site: Site) -> None:
     site.kube("PUT", f"{CLASSES}/{name}?fieldManager=kubectl-edit", made)
     looked = site.kh("doctor").out
     assert f"Its class {name} was changed by kubectl-edit after it was made, so it is not what its name says" in " ".join(looked.split())
-    assert "kubehenge class move" in looked
+    assert "Move its clusters to another class and delete it" in " ".join(looked.split())

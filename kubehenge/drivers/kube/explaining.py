@@ -44,7 +44,7 @@ _TOPOLOGY: tuple[_Finding, ...] = (
         ),
         lambda found: (
             f"Its class refers to {found['kind'] or found['kind2']} {found['name'] or found['name2']}, which does not exist. "
-            "Put the template back, or move the cluster to a class that is whole (`kubehenge class move`); its machines run on meanwhile."
+            "Put the template back, or move the cluster to a class that is whole; its machines run on meanwhile."
         ),
     ),
     (
@@ -225,7 +225,7 @@ def of_class(obj: Object) -> str:
     who = f" by {', '.join(others)}" if others else " by hand"
     return (
         f"Its class {meta['name']} was changed{who} after it was made, so it is not what its name says. "
-        "Move its clusters to another class (`kubehenge class move`) and delete it; Kubehenge makes it anew when it is needed."
+        "Move its clusters to another class and delete it; Kubehenge makes it anew when it is needed."
     )
 
 
