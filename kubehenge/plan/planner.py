@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kubehenge.model.canon import CANON, MISSING, Body, FieldChange, body_hash, changes, digest
-from kubehenge.model.plan import Action, Bill, Check, Disruption, Obstacle, Plan
+from kubehenge.model.plan import Action, Bill, Check, Disruption, Obstacle, Plan, Remedy
 from kubehenge.model.resource import LANE_OF, SERIOUSNESS, BodyHash, ChangeClass, Lane, ResourceState, Verb
 from kubehenge.plan.order import ordered
 from kubehenge.resources.kinds import KINDS, Kind, joined, part_of
@@ -231,6 +231,11 @@ def _foreign(lane: Lane, state: ResourceState) -> Iterable[Obstacle]:
             what="identity",
             asked=f"{state.ref} for this cluster",
             there_is=f"one of that name that bears {'the mark of ' + state.mark if state.mark else 'no mark of Kubehenge'}",
+            remedies=(
+                Remedy(
+                    text="Give the cluster another name in its file, or remove the other one; Kubehenge never touches what is not its own."
+                ),
+            ),
         )
 
 

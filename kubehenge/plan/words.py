@@ -24,6 +24,8 @@ _SHARED = {
 
 def title(scope: str, actions: Sequence[Action], before: Topology | None, after: Topology | None) -> str:
     """Return one line that says what happens to which thing."""
+    if not actions and after is not None:  # something stands in the way of all that is left to do
+        return f"Create {scope}: {_nodes(after)}" if before is None else f"Change {scope}"
     cluster = next((action for action in actions if action.ref.kind == "kube.cluster"), None)
     classes = {action.change_class for action in actions}
     shared = next((kind for kind in _SHARED if any(action.ref.kind == kind for action in actions)), None)
@@ -88,7 +90,7 @@ def summary(actions: Sequence[Action], bill: Bill) -> str:
         for verb, word in ((Verb.CREATE, "makes"), (Verb.UPDATE, "changes"), (Verb.DELETE, "deletes"))
         if verbs[verb]
     ]
-    sentences.append(f"Kubehenge itself {', '.join(made)}.")
+    sentences.append(f"Kubehenge itself {', '.join(made) or 'changes nothing'}.")
     deleted = [action for action in actions if action.verb is Verb.DELETE]
     if any(action.ref.kind == "kube.cluster" for action in deleted):
         sentences.append("The cluster's VMs and its persistent volumes are deleted. It cannot be undone.")

@@ -172,3 +172,20 @@ def test_files_that_settings_name_are_looked_at(kh: Kh, filled: Database, monkey
 def test_what_is_not_set_of_the_world_is_said(kh: Kh, filled: Database) -> None:
     one = the(findings(kh, "-o", "json"), "Proxmox VE and the management cluster")
     assert "KUBEHENGE_PROXMOX_ENDPOINTS" in one["detail"]
+
+
+def test_without_a_kubeconfig_and_outside_of_a_pod_it_says_what_to_give(kh: Kh, filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBEHENGE_PROXMOX_ENDPOINTS", "https://127.0.0.1:1")
+    monkeypatch.setenv("KUBEHENGE_PROXMOX_TOKEN_ID", "kubehenge@pve!kubehenge")
+    monkeypatch.setenv("KUBEHENGE_PROXMOX_TOKEN_SECRET", "s3cret-of-the-token")
+    one = the(findings(kh, "-o", "json"), "Proxmox VE and the management cluster")
+    assert "give KUBEHENGE_KUBECONFIG, or run Kubehenge as a pod in it" in one["detail"]
+
+
+def test_clusters_that_cluster_api_cannot_go_on_with_are_named(kh: Kh, filled: Database) -> None:
+    with filled.connect() as connection:
+        status = '{"troubles": [{"text": "Its class gone does not exist."}]}'
+        connection.execute(text("UPDATE cluster SET status = :status WHERE id = (SELECT min(id) FROM cluster)"), {"status": status})
+        [row] = connection.execute(text("SELECT namespace || '/' || name AS scope FROM cluster ORDER BY id LIMIT 1"))
+    assert the(findings(kh), f"cluster {row.scope}")["detail"] == "Its class gone does not exist."

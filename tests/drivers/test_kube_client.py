@@ -14,6 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from kubehenge.drivers.guard import guarded
+from kubehenge.drivers.kube import signing_in
 from kubehenge.drivers.kube.client import KubeClient, TimeLimits
 from kubehenge.drivers.kube.driver import KubeDriver
 from kubehenge.drivers.kube.errors import (
@@ -30,6 +31,7 @@ from kubehenge.drivers.kube.errors import (
 )
 from kubehenge.errors import LeaseLostError, RefusedError, SettingsError, TransientError, UncertainError
 from kubehenge.lab.pki import CertificateAuthority
+from tests.drivers.certificates import pair
 from tests.drivers.raw_server import RawServer, json_answer
 from tests.drivers.servers import SITE_KEY, KubeSite, unhurried
 
@@ -71,6 +73,8 @@ INVALID = [
     [
         (401, status(401, "Unauthorized", "Unauthorized"), False, KubeRefusedError, "kubeconfig or token is wrong or expired"),
         (403, status(403, "Forbidden", 'secrets is forbidden: User "x" cannot list'), False, KubeRefusedError, 'User "x" cannot list'),
+        (403, status(403, "Forbidden", "clusters is forbidden"), True, KubeRefusedError, "`kubehenge doctor` names the rights"),
+        (403, status(403, "Forbidden", 'admission webhook "x" denied the request: no'), True, KubeRefusedError, 'refused by the management cluster: admission webhook "x"'),
         (404, status(404, "NotFound", 'secrets "x" not found'), False, KubeRefusedError, 'secrets "x" not found'),
         (404, b"404 page not found\n", False, KubeRefusedError, "Is Cluster API with all its providers installed?"),
         (409, status(409, "Conflict", "Apply failed with 2 conflicts", CONFLICT), True, FieldConflictError, '"kubectl-edit" owns .spec.paused'),
@@ -316,6 +320,24 @@ def test_doctor_says_what_is_wrong_and_how_to_mend_it(raw: RawServer, ca: Certif
         == "missing: proxmoxclusters, proxmoxclustertemplates, proxmoxmachinetemplates"
     )
     assert all(finding.mend for finding in wrong.values())
+
+
+@pytest.mark.parametrize(("days", "ok"), [(90, True), (7, False), (-1, False)])
+def test_doctor_says_when_the_client_certificate_ends(
+    raw: RawServer, ca: CertificateAuthority, tmp_path: Path, days: int, ok: bool
+) -> None:
+    cert, key = pair(ca, tmp_path, days=days)
+    sign_in = signing_in.by_token(raw.url, token=SecretStr(SECRET), ca_file=str(ca.cert_path))
+
+    def with_certificate() -> Any:
+        configuration = sign_in()
+        configuration.cert_file, configuration.key_file = str(cert), str(key)
+        return configuration
+
+    finding = KubeDriver(KubeClient(with_certificate, limits=QUICK, politeness=unhurried()), _access(), site_key=SITE_KEY).probe()[0]
+    assert (finding.what, finding.ok) == ("client certificate of the kubeconfig", ok)
+    assert "good until 2" in finding.detail
+    assert bool(finding.mend) is not ok
 
 
 @pytest.mark.parametrize(("version", "ok"), [("v1.29.9", False), ("v1.30.0", True), ("v1.36.3+rke2r1", True)])

@@ -151,6 +151,17 @@ def test_what_is_not_marked_as_ours_is_neither_taken_nor_deleted(kube: KubeSite,
 
 
 @pytest.mark.parametrize("kind", MARKED)
+def test_what_somebody_made_in_the_place_of_ours_is_not_brought_to_our_body(kube: KubeSite, kind: str) -> None:
+    it = made(kube, kind)
+    kube.driver.delete(it.ref, it.body, kube.context(WHO))
+    by_hand(kube, it, {})
+    before = raw(kube, it)
+    with pytest.raises(RefusedError, match="bears no mark of Kubehenge"):
+        kube.driver.update(it.ref, it.body, kube.context(WHO))
+    assert raw(kube, it)["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("kind", MARKED)
 def test_what_vanished_is_not_updated(kube: KubeSite, kind: str) -> None:
     it = resource(kube, kind, WHO)
     with pytest.raises(RefusedError, match="The next plan"):

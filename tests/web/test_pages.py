@@ -161,6 +161,20 @@ def test_a_cluster_that_was_made_and_is_not_available_is_worth_a_look(site: Site
     assert "Reconciling Not available: the API does not answer" in page
 
 
+def test_what_keeps_a_cluster_from_going_on_stands_on_its_page_with_the_next_step(site: Site, maria: Browser) -> None:
+    late = {"text": "capmox does not take the cluster up.", "since": (NOW - timedelta(seconds=121)).isoformat(), "after_s": 120}
+    early = {"text": "It is said later.", "since": (NOW - timedelta(seconds=119)).isoformat(), "after_s": 120}
+    status = {"troubles": [{"text": "Its class gone does not exist. Make <it>."}, late, early]}
+    site.change(lambda fleet: fleet.cluster("try/it", status=status))
+    page = text_of(maria.get("/clusters/try/it"))
+    assert "Cluster API cannot go on by itself. Its class gone does not exist. Make <it>." in page
+    assert "capmox does not take the cluster up." in page
+    assert "It is said later." not in page
+    shown = maria.get("/api/v1/clusters/try/it").json
+    assert next(one["text"] for one in shown["troubles"]).startswith("Its class gone")
+    assert "try/it" in text_of(maria.get("/clusters?word=Needs+a+look"))
+
+
 def test_a_cluster_on_its_way_out_says_that_it_cannot_be_taken_back(site: Site, maria: Browser) -> None:
     site.change(lambda fleet: fleet.cluster("try/it", state=ClusterState.LEAVING))
     page = text_of(maria.get("/clusters/try/it"))

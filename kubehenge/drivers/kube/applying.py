@@ -13,7 +13,7 @@ from typing import Any
 
 from kubehenge.drivers.base import ActionContext
 from kubehenge.drivers.kube import kinds
-from kubehenge.drivers.kube.client import JSON, METADATA, KubeClient, Written
+from kubehenge.drivers.kube.client import FIELD_MANAGER, JSON, METADATA, KubeClient, Written
 from kubehenge.drivers.kube.errors import ChangedMeanwhileError, FieldConflictError, as_mapping, is_missing
 from kubehenge.drivers.kube.reduce import Object, mark_of
 from kubehenge.drivers.marks import require_ours
@@ -113,8 +113,14 @@ def _require_ours(ref: ResourceRef, found: Object | None, context: ActionContext
     if ref.kind in kinds.UNMARKED:
         return
     mark = mark_of(found)
-    if create or mark is not None:
+    if create or mark is not None or not _is_written_by_us(found):
         require_ours(mark, context.mark, what, verb="changed")
+
+
+def _is_written_by_us(found: Object) -> bool:
+    """Tell whether we ever applied this very object: somebody may have taken our mark off it, or made another of its name."""
+    managers = {entry.get("manager") for entry in found["metadata"].get("managedFields") or () if entry.get("operation") == "Apply"}
+    return FIELD_MANAGER in managers
 
 
 def _apply_or_take(client: KubeClient, path: str, body: Mapping[str, Any]) -> Written | None:

@@ -75,6 +75,9 @@ class WebhookAwayError(TransientError):
 
 
 _LOST_IN_TIME = re.compile(r"timed? ?out|deadline exceeded|context canceled", re.IGNORECASE)
+_DENIED = re.compile(r'admission webhook "[^"]*" denied|ValidatingAdmissionPolicy')
+"""Somebody's rule refused it, and rights have nothing to do with it."""
+
 _MANAGER = re.compile(r'conflict with (?P<manager>"[^"]*")')
 
 
@@ -152,8 +155,13 @@ def judge(refusal: Refusal, *, what: str, change: bool) -> KubehengeError:
                 f"{what}: the management cluster does not accept Kubehenge's sign-in ({said}). Its kubeconfig or token is wrong or expired.",
                 refusal,
             )
+        case 403 if _DENIED.search(said):
+            return KubeRefusedError(f"{what} was refused by the management cluster: {said}.", refusal)
         case 403:
-            return KubeRefusedError(f"{what} is not allowed in the management cluster: {said}.", refusal)
+            return KubeRefusedError(
+                f"{what} is not allowed in the management cluster: {said}. `kubehenge doctor` names the rights that Kubehenge's account lacks.",
+                refusal,
+            )
         case 404 if not refusal.status:
             return KubeRefusedError(
                 f"{what}: the management cluster does not serve this. Is Cluster API with all its providers installed?", refusal
@@ -181,7 +189,7 @@ def _judge_conflict(refusal: Refusal, said: str, *, what: str) -> KubehengeError
     if conflicts:
         return FieldConflictError(what, refusal, conflicts)
     if refusal.reason == "AlreadyExists":
-        return KubeRefusedError(f"{what}: {said}.", refusal)
+        return KubeRefusedError(f"{what}: {said}. Whose it is, the next plan looks at.", refusal)
     if "UID in precondition" in said or "uid mismatch" in said:
         return KubeRefusedError(f"{what}: it is another object by now, made under the same name ({said}). Nothing was done to it.", refusal)
     return ChangedMeanwhileError(f"{what}: somebody changed it at the same moment ({said}). It is tried again.")

@@ -43,7 +43,7 @@ _TOPOLOGY: tuple[_Finding, ...] = (
         ),
         lambda found: (
             f"Its class refers to {found['kind'] or found['kind2']} {found['name'] or found['name2']}, which does not exist. "
-            "Put the template back, or move the cluster to a class that is whole (`kubehenge class move`); its machines run on meanwhile."
+            "Put the template back, or move the cluster to a class that is whole; its machines run on meanwhile."
         ),
     ),
     (
