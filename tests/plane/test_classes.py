@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kubehenge.lab.plane.client import path_of
-from kubehenge.resources.classes import aliased
+from kubehenge.resources.class_objects import alias_resource
 from tests.plane.classed import PODS, PROVIDER, SERVICES, Classed, ClassedCluster, every_variable, file_of
 from tests.plane.objects import BOOTSTRAP, CORE, INFRASTRUCTURE, Body
 from tests.plane.site import VERSION, PlaneSite
@@ -27,7 +27,7 @@ def test_a_class_and_a_cluster_with_every_variable_are_accepted(site: PlaneSite,
     named = {one["name"] for one in classed.body["spec"]["variables"]}
     assert values.keys() == named
     site.api.apply(cluster.body(**values), dry_run=True)
-    for body in (classed.rendered.cluster_class, aliased(classed.rendered)):
+    for body in (classed.rendered.cluster_class, alias_resource(classed.rendered.alias, classed.rendered.cluster_class).body):
         site.api.apply(dict(body), dry_run=True)  # as they are, without the test's port
 
 

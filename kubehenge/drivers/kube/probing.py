@@ -43,6 +43,13 @@ _OF_DISTRIBUTIONS = (
 """What it has to do beside that where a distribution is used; its kinds are served only where its provider is installed."""
 
 
+def account_rules() -> list[dict[str, list[str]]]:
+    """Return the rules of the ClusterRole that Kubehenge's ServiceAccount needs."""
+    return [
+        {"apiGroups": [served.group], "resources": [served.plural], "verbs": list(verbs)} for served, verbs in (*NEEDS, *_OF_DISTRIBUTIONS)
+    ]
+
+
 def probe(client: KubeClient) -> list[Finding]:
     """Look at the API server, the kinds it serves and what the account may do there; never raises for what it finds."""
     with client.apart() as apart:
