@@ -185,9 +185,9 @@ def test_a_kind_that_is_not_served_is_named_with_what_to_install(
 
 
 def test_every_kind_that_we_need_says_what_brings_it() -> None:
-    for served in (*kinds.WRITTEN.values(), kinds.CLASSES, kinds.MACHINES, kinds.PROXMOX_MACHINES):
+    for served in (*kinds.WRITTEN.values(), *kinds.TEMPLATES.values(), kinds.DEPLOYMENTS, kinds.MACHINES, kinds.PROXMOX_MACHINES):
         wanted = unserved.wanted_by(served.one("ns", "x"))
-        assert (wanted is None) == (served.group == "")
+        assert (wanted is None) == (served.group in {"", "apps", "admissionregistration.k8s.io"})
         if wanted:
             assert (wanted.group, wanted.plural) == (served.group, served.plural)
             assert "Cluster API" in unserved.explain(wanted, ())

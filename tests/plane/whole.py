@@ -7,7 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ class Whole:
     environment: Mapping[str, str]
     clone: Clone
     process: Process | None = None
-    _networks: Iterator[int] = field(default_factory=lambda: iter(range(1, 250)))
 
     @property
     def api(self) -> Api:
@@ -64,16 +63,15 @@ class Whole:
         return ended.stdout
 
     def file(self, name: str, distribution: str, **options: Any) -> str:
-        """A cluster file; its endpoint is an address of the loopback, where guests can be played."""
-        net = options.pop("net", None) or next(self._networks)
+        """A cluster file. Guests can be played at 127.0.0.1 alone, and all clusters have the same port: there can be one at a time."""
         values = {
-            "controlPlaneEndpoint": f"127.20.{net}.10",
+            "controlPlaneEndpoint": "127.0.0.1",
             "network": {
                 "bridge": "vmbr0",
-                "addresses": [f"127.20.{net}.11-127.20.{net}.60"],
+                "addresses": ["127.0.0.11-127.0.0.60"],
                 "prefix": 24,
-                "gateway": f"127.20.{net}.1",
-                "dnsServers": [f"127.20.{net}.1"],
+                "gateway": "127.0.0.254",
+                "dnsServers": ["127.0.0.254"],
             },
             "storage": "shared-storage",
             **({"cni": "cilium"} if distribution == "kubeadm" else {}),

@@ -12,8 +12,13 @@ _BRINGS = {
     "cluster.x-k8s.io": "Cluster API 1.11 or newer",
     "addons.cluster.x-k8s.io": "Cluster API 1.11 or newer, with ClusterResourceSets",
     "infrastructure.cluster.x-k8s.io": "Cluster API's Proxmox provider (capmox) 0.8 or newer",
+    "bootstrap.cluster.x-k8s.io": "the distribution's bootstrap provider of Cluster API",
+    "controlplane.cluster.x-k8s.io": "the distribution's control-plane provider of Cluster API",
 }
 """What serves the version of a group that Kubehenge speaks."""
+
+
+_OF_KUBERNETES = frozenset({"apps", "admissionregistration.k8s.io"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +31,11 @@ class Wanted:
 
 
 def wanted_by(path: str) -> Wanted | None:
-    """Return the kind that a path is about, None for the core group's and for paths of no kind."""
+    """Return the kind that a path is about, None for those of Kubernetes itself, which is never without them, and for paths of no kind."""
     found = _PATH.match(path)
-    return Wanted(group=found["group"], version=found["version"], plural=found["plural"]) if found else None
+    if found is None or found["group"] in _OF_KUBERNETES:
+        return None
+    return Wanted(group=found["group"], version=found["version"], plural=found["plural"])
 
 
 def explain(wanted: Wanted, served: Iterable[str]) -> str:

@@ -147,7 +147,7 @@ class Api:
             return _answer(json.dumps(scale.of(record.obj())).encode())
         if request.method not in {"PATCH", "PUT"} or request.content_type not in {patch.MERGE, _JSON}:
             raise unknown_patch() if request.method == "PATCH" else method_not_allowed()
-        wanted = scale.change(record.obj(), _object(await _body(request)))
+        wanted = scale.change(record.obj(), _object(await _body(request, media=_JSON)))
         options = replace(self._options(request, target), subresource="")
         written = self._registry.patch(target.kind, target.namespace, target.name, patch.MERGE, wanted, options)
         return _answer(json.dumps(scale.of(written.record.obj())).encode())

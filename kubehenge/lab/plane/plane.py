@@ -211,7 +211,9 @@ class Plane:
     def _run_guests(self) -> None:
         self._sign_in("guestsim", GUESTS)
         environment = self.server.environment("guestsim", {"KUBECONFIG": str(self.files.kubeconfigs / "guestsim.json")})
-        self.processes.start("guestsim", self._programs.program("guestsim"), [], environment=environment, moved={})
+        self.processes.start(
+            "guestsim", self._programs.program("guestsim"), [f"--debug-port={free_ports(1)[0]}"], environment=environment, moved={}
+        )
         log = self.files.logs / "guestsim.log"
         self._wait("guestsim is ready", lambda: " ready\n" in log.read_text(encoding="utf-8"), "guestsim")
 

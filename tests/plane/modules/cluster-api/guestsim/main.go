@@ -24,23 +24,28 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	cloudv1 "sigs.k8s.io/cluster-api/test/infrastructure/inmemory/pkg/cloud/api/v1alpha1"
 	inmemoryruntime "sigs.k8s.io/cluster-api/test/infrastructure/inmemory/pkg/runtime"
+	inmemoryserver "sigs.k8s.io/cluster-api/test/infrastructure/inmemory/pkg/server"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+const host = "127.0.0.1"
+
 func main() {
 	// controller-runtime registers --kubeconfig beside these.
+	debugPort := flag.Int("debug-port", 0, "port of the in-memory servers' own debug page")
+	minPort := flag.Int("min-port", 28000, "first port that the in-memory servers may choose by themselves")
 	every := flag.Duration("every", 500*time.Millisecond, "how often to look at the management cluster")
 	flag.Parse()
 
 	ctrl.SetLogger(klog.Background())
-	if err := run(ctrl.SetupSignalHandler(), *every); err != nil {
+	if err := run(ctrl.SetupSignalHandler(), *debugPort, *minPort, *every); err != nil {
 		say("stopped: %v", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, every time.Duration) error {
+func run(ctx context.Context, debugPort, minPort int, every time.Duration) error {
 	management, err := managementClient()
 	if err != nil {
 		return err
@@ -53,7 +58,12 @@ func run(ctx context.Context, every time.Duration) error {
 	if err := manager.Start(ctx); err != nil {
 		return err
 	}
-	s := &simulator{management: management, memory: manager, clusters: map[string]*workload{}}
+	ports := inmemoryserver.CustomPorts{MinPort: int32(minPort), MaxPort: int32(minPort + 999), DebugPort: int32(debugPort)}
+	mux, err := inmemoryserver.NewWorkloadClustersMux(manager, host, ports)
+	if err != nil {
+		return err
+	}
+	s := &simulator{management: management, memory: manager, mux: mux, clusters: map[string]*workload{}}
 	say("ready")
 	for {
 		if err := s.round(ctx); err != nil && ctx.Err() == nil {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	inmemoryruntime "sigs.k8s.io/cluster-api/test/infrastructure/inmemory/pkg/runtime"
+	inmemoryserver "sigs.k8s.io/cluster-api/test/infrastructure/inmemory/pkg/server"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -17,6 +18,7 @@ var proxmoxMachine = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8
 type simulator struct {
 	management client.Client
 	memory     inmemoryruntime.Manager
+	mux        *inmemoryserver.WorkloadClustersMux
 	clusters   map[string]*workload // by namespace/name
 }
 
@@ -84,9 +86,8 @@ func (s *simulator) follow(ctx context.Context, name string, cluster *clusterv1.
 func (s *simulator) boot(ctx context.Context, name string, cluster *clusterv1.Cluster, g *guest) error {
 	w := s.clusters[name]
 	if w == nil {
-		w = &workload{name: name, cluster: cluster, management: s.management, memory: s.memory, machines: map[string]bool{}}
+		w = &workload{name: name, cluster: cluster, management: s.management, memory: s.memory, mux: s.mux, machines: map[string]bool{}}
 		if err := w.start(ctx); err != nil {
-			w.shutDown()
 			return err
 		}
 		s.clusters[name] = w

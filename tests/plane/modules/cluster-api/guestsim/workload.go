@@ -5,7 +5,6 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,11 +48,8 @@ func (w *workload) objects() inmemoryclient.Client {
 // start opens the cluster's endpoint.
 func (w *workload) start(ctx context.Context) error {
 	endpoint := w.cluster.Spec.ControlPlaneEndpoint
-	if address := net.ParseIP(endpoint.Host); address == nil || !address.IsLoopback() {
-		return fmt.Errorf("the endpoint %s:%d cannot be played: only addresses of the loopback can, such as 127.0.1.1", endpoint.Host, endpoint.Port)
-	}
-	if err := w.open(endpoint.Host); err != nil {
-		return err
+	if endpoint.Host != host {
+		return fmt.Errorf("the endpoint %s:%d cannot be played: only %s can", endpoint.Host, endpoint.Port, host)
 	}
 	w.memory.AddResourceGroup(w.name)
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespacePublic, metav1.NamespaceSystem, "kube-node-lease"} {
@@ -68,28 +64,10 @@ func (w *workload) start(ctx context.Context) error {
 	return w.mux.RegisterResourceGroup(w.name, w.name)
 }
 
-// open makes the cluster's own server: one listens at one address only, and clusters have an address each.
-func (w *workload) open(host string) error {
-	mux, err := inmemoryserver.NewWorkloadClustersMux(w.memory, host, inmemoryserver.CustomPorts{})
-	w.mux = mux
-	return err
-}
-
-func (w *workload) shutDown() {
-	if w.mux == nil {
-		return
-	}
-	if err := w.mux.Shutdown(context.Background()); err != nil {
-		say("%s: %v", w.name, err)
-	}
-	w.mux = nil
-}
-
 func (w *workload) stop() {
 	if err := w.mux.DeleteWorkloadClusterListener(w.name); err != nil {
 		say("%s: %v", w.name, err)
 	}
-	w.shutDown()
 	w.memory.DeleteResourceGroup(w.name)
 	say("%s: gone", w.name)
 }
