@@ -147,7 +147,18 @@ def test_what_people_read_programs_can_read_too(kh: Kh, filled: Database, argume
 
 
 @pytest.mark.parametrize(
-    "arguments", [["get", "clusters"], ["get", "documents"], ["get", "ledger"], ["plans"], ["plan"], ["runs"], ["source", "list"], ["thaw"]]
+    "arguments",
+    [
+        ["get", "clusters"],
+        ["get", "documents"],
+        ["get", "ledger"],
+        ["plans"],
+        ["plan"],
+        ["runs"],
+        ["source", "list"],
+        ["thaw"],
+        ["class", "list"],
+    ],
 )
 def test_nothing_is_said_in_words_and_is_an_empty_list_for_programs(kh: Kh, filled: Database, arguments: list[str]) -> None:
     with filled.connect() as connection:
@@ -159,6 +170,8 @@ def test_nothing_is_said_in_words_and_is_an_empty_list_for_programs(kh: Kh, fill
             "plan",
             "version",
             "resource",
+            "class_pin",
+            "class_alias",
             "cluster",
             "document",
             "source",

@@ -42,7 +42,7 @@ def _lives(site: Whole, distribution: str) -> None:
     vms = site.vms(name)
     assert len(vms) == 2
     assert all(first <= vm.vmid <= last for vm in vms)
-    site.until(lambda: site.plan_states(f"{NAMESPACE}/{name}") == ["done"], "the plan is not done")
+    site.until(lambda: site.plans_end(name), "the plan is not done")
 
     push(variables=sizes, workers=2)
     site.until(lambda: site.is_available(name, machines=3), f"{name} is not scaled")
@@ -69,5 +69,5 @@ def _lives(site: Whole, distribution: str) -> None:
     plan = site.until(lambda: site.waiting_plan(name), "no plan waits for approval")
     site.do("approve", plan["plan"], "--yes", "--name", f"{NAMESPACE}/{name}")
     site.until(lambda: site.find(CORE, "Cluster", name) is None, f"{name} does not go")
-    site.until(lambda: site.plan_states(f"{NAMESPACE}/{name}")[0] == "done", "its plan does not end")
+    site.until(lambda: site.plans_end(name), "its plan does not end")
     assert site.proxmox.within(lambda: [vm.name for vm in site.proxmox.server.vms if vm.name.startswith(name)]) == []

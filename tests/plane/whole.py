@@ -136,11 +136,12 @@ class Whole:
         return conditions.get("Available") == "True" and quiet and len(running_now) == machines == len(self.machines(cluster))
 
     def waiting_plan(self, cluster: str) -> Body | None:
-        found = [one for one in self.ask("plans") if one["scope"] == f"{NAMESPACE}/{cluster}" and one["state"] == "open"]
+        found = [one for one in self.ask("plans") if one["scope"] == f"{NAMESPACE}/{cluster}" and one["word"] == "Waiting for approval"]
         return found[0] if found else None
 
-    def plan_states(self, scope: str) -> list[str]:
-        return [one["state"] for one in self.ask("plans", "--all") if one["scope"] == scope]
+    def plans_end(self, cluster: str) -> bool:
+        """Whether every plan of a cluster has ended, and well."""
+        return {one["word"] for one in self.ask("plans", "--all") if one["scope"] == f"{NAMESPACE}/{cluster}"} == {"Done"}
 
 
 @contextmanager
