@@ -24,8 +24,8 @@ _SHARED = {
 
 def title(scope: str, actions: Sequence[Action], before: Topology | None, after: Topology | None) -> str:
     """Return one line that says what happens to which thing."""
-    if not actions and after is not None:  # something stands in the way of all that is left to do
-        return f"Create {scope}: {_nodes(after)}" if before is None else f"Change {scope}"
+    if not actions:  # something stands in the way of all that is left to do
+        return f"Make what is missing of {scope}"
     cluster = next((action for action in actions if action.ref.kind == "kube.cluster"), None)
     classes = {action.change_class for action in actions}
     shared = next((kind for kind in _SHARED if any(action.ref.kind == kind for action in actions)), None)

@@ -197,6 +197,26 @@ def test_model_21_a_foreign_pool_of_the_same_name_is_never_touched(site: Site) -
     assert site.world.all("proxmox.pool")["kubehenge/clusters.prod"].body["comment"] == "mine"
 
 
+def test_a_cluster_of_the_same_name_made_by_someone_else_is_never_touched_and_the_plan_says_what_to_do(site: Site) -> None:
+    ref = ResourceRef(kind="kube.cluster", name="clusters/prod")
+
+    def made_meanwhile(verb: str, what: ResourceRef) -> None:
+        """Just before ours would be: all that goes before it is there by then."""
+        if (verb, what.kind) == ("read", "kube.cluster") and ref.name not in site.world.names("kube.cluster"):
+            site.world.put(ref, {"kind": "Cluster", "metadata": {"name": "prod"}, "spec": {"paused": True}})
+
+    site.world.hooks.append(made_meanwhile)
+    site.repo.push({"prod.yaml": cluster()})
+    site.settle(build=False)
+    plan = site.waiting()
+    assert (plan.title, plan.summary) == ("Make what is missing of clusters/prod", "Kubehenge itself changes nothing. Nothing is deleted.")
+    [obstacle] = plan.obstacles
+    assert obstacle["there_is"] == "one of that name that bears no mark of Kubehenge"
+    assert obstacle["remedies"][0]["text"].startswith("Give the cluster another name in its file, or remove the other one")
+    assert site.approve(plan).kind is AnswerKind.REFUSED
+    assert site.world.all("kube.cluster")[ref.name].body["spec"] == {"paused": True}
+
+
 def test_acceptance_1_9_a_rewritten_branch_changes_nothing_until_it_is_accepted(prod: Site) -> None:
     prod.repo.push({"clusters/prod.yaml": cluster(workers=3)})
     prod.settle()

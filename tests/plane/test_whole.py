@@ -50,7 +50,7 @@ def _lives(site: Whole, distribution: str) -> None:
     control_planes, workers = set(site.machines(name, control_plane=True)), set(site.machines(name, control_plane=False))
     push(variables={"workerMachine": {"cores": 3, "memoryMiB": 4096, "diskGiB": 41}}, workers=2)
     plan = site.until(lambda: site.waiting_plan(name), "no plan waits for approval")
-    site.do("approve", plan["plan"], "--yes")
+    site.do("approve", str(plan["plan"]), "--yes")
     site.until(
         lambda: site.is_available(name, machines=3) and not workers & set(site.machines(name, control_plane=False)), "workers do not roll"
     )
@@ -58,7 +58,7 @@ def _lives(site: Whole, distribution: str) -> None:
 
     push(variables={"workerMachine": {"cores": 3, "memoryMiB": 4096, "diskGiB": 41}}, workers=2, version=new)
     plan = site.until(lambda: site.waiting_plan(name), "no plan waits for approval")
-    site.do("approve", plan["plan"], "--yes")
+    site.do("approve", str(plan["plan"]), "--yes")
     site.until(
         lambda: site.is_available(name, machines=3) and {one["spec"]["version"] for one in site.machines(name).values()} == {new},
         f"{name} is not upgraded from {old}",
@@ -67,7 +67,7 @@ def _lives(site: Whole, distribution: str) -> None:
 
     site.clone.push({f"{name}.yaml": None})
     plan = site.until(lambda: site.waiting_plan(name), "no plan waits for approval")
-    site.do("approve", plan["plan"], "--yes", "--name", f"{NAMESPACE}/{name}")
+    site.do("approve", str(plan["plan"]), "--yes", "--name", f"{NAMESPACE}/{name}")
     site.until(lambda: site.find(CORE, "Cluster", name) is None, f"{name} does not go")
     site.until(lambda: site.plans_end(name), "its plan does not end")
     assert site.proxmox.within(lambda: [vm.name for vm in site.proxmox.server.vms if vm.name.startswith(name)]) == []
