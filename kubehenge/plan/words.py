@@ -21,6 +21,8 @@ _SHARED = {
 }
 """Titles of plans of shared things, each sort of which has plans of its own."""
 
+_CLASSES = frozenset({"kube.class", "kube.class_template"})
+
 
 def title(scope: str, actions: Sequence[Action], before: Topology | None, after: Topology | None) -> str:
     """Return one line that says what happens to which thing."""
@@ -30,7 +32,9 @@ def title(scope: str, actions: Sequence[Action], before: Topology | None, after:
     classes = {action.change_class for action in actions}
     shared = next((kind for kind in _SHARED if any(action.ref.kind == kind for action in actions)), None)
     if shared is not None:
-        return _SHARED[shared].format(names=", ".join(action.ref.name.rpartition("/")[2] for action in actions))
+        names = ", ".join(action.ref.name.rpartition("/")[2] for action in actions)
+        changed = shared in _CLASSES and ChangeClass.ROLLOUT in classes
+        return f"Put back what differs in {names}" if changed else _SHARED[shared].format(names=names)
     if classes <= {ChangeClass.REPAIR, ChangeClass.DUTY}:
         return _upkeep_title(scope, actions)
     if ChangeClass.DELETE in classes and after is None:

@@ -13,7 +13,7 @@ from kubehenge.model.canon import MISSING, Body, FieldChange, Path, get_path, wi
 from kubehenge.model.identity import ANNOTATION_ONLINE_NODES
 from kubehenge.model.resource import ChangeClass, Lane
 from kubehenge.resources.risk import (
-    classify_alias,
+    classify_class,
     classify_cluster,
     classify_plain,
     classify_rules,
@@ -51,9 +51,9 @@ KINDS: dict[str, Kind] = {
         Kind(name="site.rules", classify=classify_rules, marked=False, keeps=True),
         Kind(name="kube.namespace", marked=False, keeps=True),
         # Named by their content, so that whoever finds one of that name may use it; Cluster API refuses to delete one in use.
-        Kind(name="kube.class_template", marked=False, keeps=True),
-        Kind(name="kube.class", create_after=("kube.class_template",), marked=False, keeps=True),
-        Kind(name="kube.class_alias", classify=classify_alias, marked=False, keeps=True),
+        Kind(name="kube.class_template", classify=classify_class, marked=False, keeps=True),
+        Kind(name="kube.class", classify=classify_class, create_after=("kube.class_template",), marked=False, keeps=True),
+        Kind(name="kube.class_alias", classify=classify_class, marked=False, keeps=True),
         Kind(name="kube.provider_scale", marked=False, keeps=True),
         Kind(name="kube.vendor_patch", marked=False, keeps=True),
         Kind(name="proxmox.pool", delete_after=("kube.cluster", "proxmox.volume_owner", "proxmox.acl")),

@@ -70,11 +70,15 @@ def classify_cluster(before: Body | None, after: Body | None, changes: Sequence[
     return most_serious(classes)
 
 
-def classify_alias(before: Body | None, after: Body | None, changes: Sequence[FieldChange]) -> ChangeClass:  # noqa: ARG001
-    """A class under its plain name is used by clusters made elsewhere, whose machines may be replaced when it changes (MODEL 31)."""
+def classify_class(before: Body | None, after: Body | None, changes: Sequence[FieldChange]) -> ChangeClass:
+    """
+    Whatever changes a class, or a template of one, may replace the machines of all clusters that use it, also where it is put back.
+
+    What is there already and is not as asked for, though we never wrote it, is such a change too.
+    """
     if after is None:
         return ChangeClass.DELETE
-    return ChangeClass.CREATE if before is None else ChangeClass.ROLLOUT
+    return ChangeClass.CREATE if before is None and not changes else ChangeClass.ROLLOUT
 
 
 def classify_rules(before: Body | None, after: Body | None, changes: Sequence[FieldChange]) -> ChangeClass:  # noqa: ARG001

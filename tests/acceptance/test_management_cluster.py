@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -120,30 +119,36 @@ def test_a_field_that_another_manager_took_is_told_with_its_name(site: Site, net
     scale(site)
 
 
-def test_a_class_that_does_not_exist_is_only_a_warning_and_the_cluster_says_what_it_waits_for(site: Site, net: int) -> None:
-    name, scope = f"w{net}", f"clusters/w{net}"
-    known: dict[str, Any] = site.kube("GET", f"{CLASSES}/kubehenge-k3s")
-    site.kube("DELETE", f"{CLASSES}/kubehenge-k3s")
-    file = cluster(name, net).replace("kubehenge-rke2", "kubehenge-k3s").replace("+rke2r1", "+k3s1")
-    site.clone.push({f"{name}.yaml": file})
-    says(site, scope, "Warning: Cluster refers to ClusterClass kubehenge-system/kubehenge-k3s, but this ClusterClass does not exist")
-    words = "Its class kubehenge-system/kubehenge-k3s does not exist in the management cluster. Correct spec.topology.classRef"
-    site.wait(lambda: words in site.administrator.open(f"/clusters/{scope}").words, "the page does not say so")
-    assert words in site.kh("doctor", "--local").out
+def test_a_cluster_waits_for_a_class_that_does_not_exist_and_says_so(site: Site, net: int) -> None:
+    name, scope, missing = f"w{net}", f"clusters/w{net}", "kubehenge-rke2-0123456789"
+    site.clone.push({f"{name}.yaml": cluster(name, net).replace("kubehenge-rke2", missing)})
+    words = f"waits for kube.class/kubehenge-system/{missing}"
+    waiting = "SELECT run_id FROM step WHERE waits_on = ?"
+    [row] = site.wait(lambda: site.rows(waiting, words), "no run waits for it")
+    assert words in site.administrator.open(f"/runs/{row['run_id']}").words
     scale(site)
-    meta = {key: known["metadata"][key] for key in ("name", "namespace")}
-    site.kube("POST", CLASSES, {**known, "metadata": meta})
+    site.clone.push({f"{name}.yaml": cluster(name, net)})
     site.wait_until_up(scope)
-    assert words not in site.administrator.open(f"/clusters/{scope}").words
 
 
-def test_a_class_that_somebody_changed_is_found(site: Site) -> None:
-    name = "kubehenge-rke2-0123456789"
-    body = site.kube("GET", f"{CLASSES}/kubehenge-rke2")
-    made = site.kube("POST", f"{CLASSES}?fieldManager=kubehenge", {**body, "metadata": {"name": name}})
-    assert f"class {name}" not in site.kh("doctor").out
-    made["spec"]["infrastructure"]["naming"] = {"template": "x-{{ .random }}"}
-    site.kube("PUT", f"{CLASSES}/{name}?fieldManager=kubectl-edit", made)
-    looked = site.kh("doctor").out
-    assert f"Its class {name} was changed by kubectl-edit after it was made, so it is not what its name says" in " ".join(looked.split())
-    assert "Move its clusters to another class and delete it" in " ".join(looked.split())
+def test_a_class_that_somebody_changed_is_put_back(site: Site) -> None:
+    [name] = [
+        one["metadata"]["name"] for one in site.kube("GET", CLASSES)["items"] if one["metadata"]["name"].startswith("kubehenge-rke2-")
+    ]
+    made = site.kube("GET", f"{CLASSES}/{name}")
+    theirs = json.loads(json.dumps(made))
+    theirs["spec"]["controlPlane"]["healthCheck"]["checks"]["nodeStartupTimeoutSeconds"] = 60
+    site.kube("PUT", f"{CLASSES}/{name}?fieldManager=kubectl-edit", theirs)
+    [plan] = site.wait(lambda: [row for row in site.plans("site:classes") if row["state"] == "open"], "no plan says so")
+    page = site.administrator.open(f"/plans/{plan['id']}").words
+    assert "changed by someone else" in page
+    assert "nodeStartupTimeoutSeconds" in page
+    scale(site)
+    site.must("approve", str(plan["id"]), "--yes")
+    site.wait(lambda: site.kube("GET", f"{CLASSES}/{name}")["spec"] == made["spec"], "it is not put back")
+
+
+def test_a_class_that_somebody_deleted_is_made_again(site: Site) -> None:
+    site.kube("DELETE", f"{CLASSES}/kubehenge-k3s")
+    site.wait(lambda: "kubehenge-k3s" in {one["metadata"]["name"] for one in site.kube("GET", CLASSES)["items"]}, "it is not made again")
+    scale(site)

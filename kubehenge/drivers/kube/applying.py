@@ -92,7 +92,7 @@ def apply(
         if found is not None:
             body["metadata"] = {**body["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}
         try:
-            written = _apply_or_take(client, served.one(namespace, name), body)
+            written = _apply_or_take(client, served.one(namespace, name), body, whole=ref.kind in kinds.WHOLE)
         except ChangedMeanwhileError:
             if not left:
                 raise
@@ -123,10 +123,10 @@ def _is_written_by_us(found: Object) -> bool:
     return FIELD_MANAGER in managers
 
 
-def _apply_or_take(client: KubeClient, path: str, body: Mapping[str, Any]) -> Written | None:
-    """Apply once; None when fields had to be taken over first, and it is to be applied again."""
+def _apply_or_take(client: KubeClient, path: str, body: Mapping[str, Any], *, whole: bool) -> Written | None:
+    """Apply once, what is `whole` ours by force; None when fields had to be taken over first, and it is to be applied again."""
     try:
-        return client.apply(path, body)
+        return client.apply(path, body, force=whole)
     except FieldConflictError as conflict:
         theirs = {field for _, field in conflict.conflicts} - set(TAKEN)
         if theirs:

@@ -216,9 +216,13 @@ class KubeClient:
             if not token:
                 return Listed(items=tuple(items), version=str(meta.get("resourceVersion", "")), requests=requests)
 
-    def apply(self, path: str, body: Mapping[str, Any], *, dry_run: bool = False) -> Written:
-        """Server-side apply by our own field manager, without force; as a dry run everybody judges it and nothing is stored."""
-        query = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
+    def apply(self, path: str, body: Mapping[str, Any], *, dry_run: bool = False, force: bool = False) -> Written:
+        """
+        Server-side apply by our own field manager; as a dry run everybody judges it and nothing is stored.
+
+        `force` takes over what other managers own of it: only for what is ours as a whole by its name.
+        """
+        query = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {}), **({"force": "true"} if force else {})}
         return self._change("PATCH", path, body, query=query, content=APPLY)
 
     def merge(self, path: str, body: Mapping[str, Any]) -> Written:

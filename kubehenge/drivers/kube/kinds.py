@@ -103,6 +103,9 @@ KINDS = frozenset({*WRITTEN, TEMPLATE, PROVIDER_SCALE, STATUS, MACHINE})
 UNMARKED = frozenset({NAMESPACE, CLASS, CLASS_ALIAS, TEMPLATE, VENDOR_PATCH})
 """Kinds that bear no mark: shared, taken as they are found, and never deleted."""
 
+WHOLE = frozenset({CLASS, CLASS_ALIAS, TEMPLATE})
+"""Kinds that are ours as a whole by their names: another manager's field in them is taken over, once the plan that says so is approved."""
+
 CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
 
 
