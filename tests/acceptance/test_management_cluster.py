@@ -125,7 +125,7 @@ def test_a_cluster_waits_for_a_class_that_does_not_exist_and_says_so(site: Site,
     words = f"waits for kube.class/kubehenge-system/{missing}"
     waiting = "SELECT run_id FROM step WHERE waits_on = ?"
     [row] = site.wait(lambda: site.rows(waiting, words), "no run waits for it")
-    assert words in site.administrator.open(f"/runs/{row['run_id']}").words
+    assert missing in site.administrator.open(f"/runs/{row['run_id']}").words
     scale(site)
     site.clone.push({f"{name}.yaml": cluster(name, net)})
     site.wait_until_up(scope)
