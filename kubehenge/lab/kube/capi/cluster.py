@@ -22,6 +22,8 @@ from kubehenge.lab.kube.errors import ApiError
 from kubehenge.lab.kube.kinds import Kind, Obj
 
 FINALIZER = "cluster.cluster.x-k8s.io"
+_KEYS = ("ca", "etcd", "proxy", "sa")  # of a kubeadm cluster
+_MADE_UP = "made up by the lab"
 _CONTROL_PLANE_FINALIZERS = {"KubeadmControlPlane": "kubeadm", "RKE2ControlPlane": "rke2", "KThreesControlPlane": "kthrees"}
 _NOT_DELETING = condition("Deleting", False, "NotDeleting")
 _RECONCILED = condition("TopologyReconciled", True, "ReconcileSucceeded")
@@ -51,6 +53,8 @@ class Clusters:
             self._delete(cluster)
             return None
         cluster = objects.add_finalizer(kinds.CLUSTER, cluster, FINALIZER)
+        if "phase" not in (cluster.get("status") or {}):
+            cluster = objects.set_status(kinds.CLUSTER, cluster, {"phase": "Pending"}, [condition("Paused", False, "NotPaused")])
         try:
             found = objects.find(kinds.CLUSTER_CLASS, *(class_of(cluster) or ("", "")))
             if found is None:
@@ -64,6 +68,9 @@ class Clusters:
             return None
         kind = blueprint.control_plane_kind
         cluster = self._refer(cluster, kind, topology)
+        if kind.kind == "KubeadmControlPlane":
+            for suffix in _KEYS:
+                self._secret(cluster, kind, topology.control_plane, suffix, dict.fromkeys(("tls.crt", "tls.key"), _MADE_UP))
         holder = objects.add_finalizer(kind, topology.control_plane, _finalizer_of(kind))
         counts = self._scaling.control_plane(cluster, kind, holder)
         pool_counts = [self._scaling.pool(cluster, pool, may_start=counts.replicas > 0) for pool in topology.pools]
@@ -124,19 +131,24 @@ class Clusters:
 
     def _kubeconfig(self, cluster: Obj, kind: Kind, control_plane: Obj) -> None:
         """The Secret with the cluster's admin kubeconfig, as the control-plane provider keeps it; nothing answers at its address."""
-        meta, name = cluster["metadata"], f"{cluster['metadata']['name']}-kubeconfig"
-        if self._objects.find(kinds.SECRET, meta["namespace"], name) is not None:
-            return
+        meta = cluster["metadata"]
         endpoint = cluster["spec"].get("controlPlaneEndpoint") or {}
         context = f"{meta['name']}-admin@{meta['name']}"
         body = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": meta["name"], "cluster": {"server": f"https://{endpoint.get('host', '')}:{endpoint.get('port', '')}"}}],
-            "users": [{"name": f"{meta['name']}-admin", "user": {"token": "made up by the lab"}}],
+            "users": [{"name": f"{meta['name']}-admin", "user": {"token": _MADE_UP}}],
             "contexts": [{"name": context, "context": {"cluster": meta["name"], "user": f"{meta['name']}-admin"}}],
             "current-context": context,
         }
+        self._secret(cluster, kind, control_plane, "kubeconfig", {"value": yaml.safe_dump(body, sort_keys=False)})
+
+    def _secret(self, cluster: Obj, kind: Kind, control_plane: Obj, suffix: str, values: Mapping[str, str]) -> None:
+        """One of the Secrets that a control-plane provider makes for a cluster, if it is not there yet."""
+        meta, name = cluster["metadata"], f"{cluster['metadata']['name']}-{suffix}"
+        if self._objects.find(kinds.SECRET, meta["namespace"], name) is not None:
+            return
         secret = {
             "metadata": {
                 "name": name,
@@ -145,7 +157,7 @@ class Clusters:
                 "ownerReferences": [owner(kind, control_plane)],
             },
             "type": "cluster.x-k8s.io/secret",
-            "data": {"value": base64.b64encode(yaml.safe_dump(body, sort_keys=False).encode()).decode()},
+            "data": {key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
         }
         self._objects.create(kinds.SECRET, secret)
 

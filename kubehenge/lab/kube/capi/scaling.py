@@ -76,7 +76,7 @@ class Scaling:
         listed = [
             flag("Initialized", initialized, "Initialized", "NotInitialized"),
             _control_plane_available(counts, initialized=initialized),
-            *self._conditions(holder, counts),
+            *self._conditions(holder, counts, len(machines)),
         ]
         self._write(kind, holder, status, listed)
         return counts
@@ -89,7 +89,7 @@ class Scaling:
         if "deletionTimestamp" in holder["metadata"]:
             self._sets.end(holder, machines)
             return self._counts(cluster, holder, 0)
-        current = self._sets.current(holder)
+        current, begun = self._sets.current(holder), len(machines)
         if may_start or machines:
             self._take(cluster, kind, holder, machines, workers_step(self._views(machines, holder), desired))
         self._sets.follow(holder, self.machines_of(cluster, holder), current["metadata"]["name"])
@@ -102,7 +102,10 @@ class Scaling:
         available = counts.ready >= desired
         limits = f"spec.strategy.rollout.maxUnavailable is 0, spec.replicas is {desired}"
         why = f"{counts.ready} available replicas, at least {desired} required ({limits})"
-        listed = [flag("Available", available, "Available", "NotAvailable", "" if available else why), *self._conditions(holder, counts)]
+        listed = [
+            flag("Available", available, "Available", "NotAvailable", "" if available else why),
+            *self._conditions(holder, counts, begun),
+        ]
         self._write(kind, holder, status, listed)
         return counts
 
@@ -200,11 +203,12 @@ class Scaling:
             versions=tuple(machine["spec"].get("version", "") for machine in machines),
         )
 
-    def _conditions(self, holder: Obj, counts: Counts) -> list[Condition]:
+    def _conditions(self, holder: Obj, counts: Counts, begun: int) -> list[Condition]:
+        """What a holder says that had `begun` machines when this step was taken: what it has only now made is on its way."""
         outdated = counts.replicas - counts.up_to_date
         rolling = f"Rolling out {outdated} not up-to-date replicas" if outdated > 0 else ""
-        up, down = counts.replicas < counts.desired, counts.replicas > counts.desired and outdated <= 0
-        scaling = f"from {counts.replicas} to {counts.desired} replicas"
+        up, down = begun < counts.desired, counts.replicas > counts.desired and outdated <= 0
+        scaling = f"from {begun if up else counts.replicas} to {counts.desired} replicas"
         all_ready = counts.ready == counts.replicas
         deleting = "deletionTimestamp" in holder["metadata"]
         return [
