@@ -84,9 +84,9 @@ def of_control_plane(kind: str) -> Distribution | None:
 
 
 def is_built_in(cluster_class: Obj) -> bool:
-    """Whether a class is one of the lab's own, which is played from its variables; any other is from its templates and patches."""
-    meta, names = cluster_class["metadata"], {known.class_name for known in DISTRIBUTIONS}
-    return meta["namespace"] == NAMESPACE and meta["name"] in names and not cluster_class["spec"].get("patches")
+    """Whether a class is one of the lab's own, or like them: it has no patches, its variables say it all. Any other is played by its patches."""
+    names = {variable["name"] for variable in cluster_class["spec"].get("variables") or []}
+    return not cluster_class["spec"].get("patches") and names >= {"controlPlaneEndpoint", "network", "storage"}
 
 
 def template_tags(distribution: Distribution, version: str) -> list[str]:

@@ -52,13 +52,15 @@ class Clusters:
         if "deletionTimestamp" in cluster["metadata"]:
             self._delete(cluster)
             return None
+        key = class_of(cluster) or ("", "")
+        found = objects.find(kinds.CLUSTER_CLASS, *key)
+        if found is None:  # such a Cluster cannot be written, not even its finalizer
+            self._failed(cluster, f"ClusterClass {'/'.join(key)} not found")
+            return None
         cluster = objects.add_finalizer(kinds.CLUSTER, cluster, FINALIZER)
         if "phase" not in (cluster.get("status") or {}):
             cluster = objects.set_status(kinds.CLUSTER, cluster, {"phase": "Pending"}, [condition("Paused", False, "NotPaused")])
         try:
-            found = objects.find(kinds.CLUSTER_CLASS, *(class_of(cluster) or ("", "")))
-            if found is None:
-                raise ValueError(f"ClusterClass {'/'.join(class_of(cluster) or ())} not found")  # noqa: TRY301 - one of several reasons that end the same
             cluster = self._label(cluster)
             blueprint = desired.read(cluster, found, workload_pool=self._workload_pool)
             plan = desired.plan(blueprint, found) if classes.is_built_in(found) else Composition(cluster, found, self._find_template).plan()
