@@ -195,7 +195,8 @@ def _pause(story: Story) -> None:
     kinds = ("Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "Machine")  # capmox says nothing of it
 
     def all_paused(world: World) -> bool:
-        return all(conditions(body).get("Paused", ("",))[0] == "True" for kind in kinds for body in world[kind].values())
+        told = conditions(world["Cluster"][NAME]).get("TopologyReconciled") == ("False", "Paused")
+        return told and all(conditions(body).get("Paused", ("",))[0] == "True" for kind in kinds for body in world[kind].values())
 
     story.timeline.until(all_paused, within_s=60, what="not all is paused")
     story.pool(replicas=1)

@@ -86,7 +86,7 @@ def test_vms_are_what_the_variables_ask_for(cluster: Cluster) -> None:
 
 def test_machines_say_which_vm_and_node_they_are(cluster: Cluster) -> None:
     cluster.build()
-    (infra, *_) = [item for item in cluster.objects("proxmoxmachines") if "-cp-" in item["metadata"]["name"]]
+    (infra, *_) = [item for item in cluster.objects("proxmoxmachines") if "cluster.x-k8s.io/control-plane" in item["metadata"]["labels"]]
     (machine,) = cluster.machines("control-plane")
     vm = cluster.vms()[machine["metadata"]["name"]]
     assert infra["spec"]["virtualMachineID"] == vm.vmid
@@ -312,7 +312,7 @@ def test_deletion_waits_for_hooks_on_machines(cluster: Cluster) -> None:
     change = {"metadata": {"annotations": {hook: ""}}}
     assert cluster.kube.server.call("PATCH", path, change, media="application/merge-patch+json")[0] == 200
     cluster.delete()
-    cluster.condition("Deleting", "True", "WaitingForControlPlaneDeletion", machine["metadata"]["name"])
+    cluster.condition("Deleting", "True", "WaitingForControlPlaneDeletion", "Waiting for KThreesControlPlane to be deleted")
     until(lambda: conditions_of(cluster.machines()[0])["Deleting"][1] == "WaitingForPreTerminateHook")
     assert len(cluster.vms()) == 1
     assert (

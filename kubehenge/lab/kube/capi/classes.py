@@ -83,6 +83,12 @@ def of_control_plane(kind: str) -> Distribution | None:
     return next((known for known in DISTRIBUTIONS if known.control_plane == kind), None)
 
 
+def is_built_in(cluster_class: Obj) -> bool:
+    """Whether a class is one of the lab's own, or like them: it has no patches, its variables say it all. Any other is played by its patches."""
+    names = {variable["name"] for variable in cluster_class["spec"].get("variables") or []}
+    return not cluster_class["spec"].get("patches") and names >= {"controlPlaneEndpoint", "network", "storage"}
+
+
 def template_tags(distribution: Distribution, version: str) -> list[str]:
     """The tags of the VM template that a machine is cloned from: kubeadm's are built for one version, the others share one."""
     return ["kubehenge", f"kubeadm-{version.lower()}" if distribution.name == "kubeadm" else "cloud-image"]

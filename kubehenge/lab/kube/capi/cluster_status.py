@@ -111,7 +111,7 @@ def _infrastructure(infra: Obj | None) -> Condition:
         return condition("InfrastructureReady", False, "DoesNotExist", "ProxmoxCluster does not exist")
     provisioned = is_provisioned(infra)
     message = "" if provisioned else "ProxmoxCluster status.initialization.provisioned is false"
-    return flag("InfrastructureReady", provisioned, "Ready", "NotReady", message)
+    return flag("InfrastructureReady", provisioned, "InfoReported", "NotReady", message)
 
 
 def _control_plane(control_plane: Obj | None) -> Condition:

@@ -20,6 +20,11 @@ def flag(kind: str, value: bool, yes: str, no: str, message: str = "") -> Condit
     return condition(kind, value, yes if value else no, message)
 
 
+def plain(listed: Iterable[Mapping[str, Any]]) -> list[Condition]:
+    """Conditions of an object as they are, to be stamped again."""
+    return [{name: entry[name] for name in ("type", "status", "reason", "message")} for entry in listed]
+
+
 def stamped(old: Iterable[Mapping[str, Any]], new: Iterable[Condition], *, now: str, generation: int) -> list[Condition]:
     """The new conditions, by type, with the time at which each last changed its status."""
     before = {entry["type"]: entry for entry in old}

@@ -11,6 +11,7 @@ from typing import assert_never
 from kubehenge.lab.kube import kinds
 from kubehenge.lab.kube.admission import CLUSTER_NAME_LABEL
 from kubehenge.lab.kube.capi.cluster import Clusters
+from kubehenge.lab.kube.capi.cluster_class import ClusterClasses, references
 from kubehenge.lab.kube.capi.conditions import find
 from kubehenge.lab.kube.capi.infrastructure import Infrastructure
 from kubehenge.lab.kube.capi.machine import GuestRuns, Machines
@@ -31,10 +32,12 @@ class Sort(StrEnum):
     INFRASTRUCTURE = "infrastructure"
     MACHINE = "machine"
     RESOURCE_SET = "resource_set"
+    CLUSTER_CLASS = "cluster_class"
 
 
 _LEAST_PAUSE_S = 0.2  # real seconds, however fast time passes
 _Key = tuple[Sort, str, str]
+_TEMPLATES = frozenset(kind for kind in kinds.KINDS if kind.kind.endswith("Template"))
 _HOLDERS = frozenset({*kinds.CONTROL_PLANES, kinds.MACHINE_DEPLOYMENT, kinds.PROXMOX_CLUSTER, kinds.CLUSTER})
 
 
@@ -57,6 +60,7 @@ class Controller:
         self._clusters = Clusters(self._objects, workload_pool=workload_pool)
         self._infrastructure = infrastructure
         self._machines = Machines(self._objects, infrastructure, self.pace, guest_runs)
+        self._classes = ClusterClasses(self._objects)
         self._resource_sets = ResourceSets(self._objects, self.pace)
         self._queue: WorkQueue[_Key] = WorkQueue(self._work, self.pace, show="/".join)
         self._heartbeats: asyncio.Task[None] | None = None
@@ -65,7 +69,7 @@ class Controller:
     async def start(self) -> None:
         """Look at everything, then follow changes."""
         self._unlisten = self._registry.store.listen(self._note)
-        for kind in (kinds.CLUSTER, kinds.PROXMOX_CLUSTER, kinds.MACHINE, kinds.CLUSTER_RESOURCE_SET):
+        for kind in (kinds.CLUSTER, kinds.PROXMOX_CLUSTER, kinds.MACHINE, kinds.CLUSTER_RESOURCE_SET, kinds.CLUSTER_CLASS):
             for record in self._registry.store.scan(kind):
                 self._wake(record)
         self._queue.start()
@@ -120,7 +124,12 @@ class Controller:
                 add((Sort.RESOURCE_SET, namespace, found.name))
         elif kind in {kinds.SECRET, kinds.CONFIG_MAP}:
             self._wake_resource_sets(record)
+        elif kind in _TEMPLATES and not cluster:
+            for found in self._registry.store.scan(kinds.CLUSTER_CLASS, namespace):
+                if any(entry["name"] == record.name and entry["kind"] == kind.kind for entry in references(found.obj())):
+                    self._wake(found)
         elif kind is kinds.CLUSTER_CLASS:
+            add((Sort.CLUSTER_CLASS, namespace, record.name))
             for found in self._registry.store.scan(kinds.CLUSTER):
                 if class_of(found.obj()) == record.key:
                     add((Sort.CLUSTER, found.namespace, found.name))
@@ -140,6 +149,9 @@ class Controller:
                 return await self._infrastructure.reconcile(namespace, name)
             case Sort.MACHINE:
                 return await self._machines.reconcile(namespace, name)
+            case Sort.CLUSTER_CLASS:
+                self._classes.reconcile(namespace, name)
+                return None
             case Sort.RESOURCE_SET:
                 return self._resource_sets.reconcile(namespace, name)
             case _:

@@ -10,6 +10,7 @@ from typing import Any
 from kubehenge.lab.kube import kinds
 from kubehenge.lab.kube.capi import addresses, classes
 from kubehenge.lab.kube.capi.classes import Distribution
+from kubehenge.lab.kube.capi.composition import Part, Plan, PoolPlan
 from kubehenge.lab.kube.kinds import Kind, Obj
 from kubehenge.model.identity import ANNOTATION_ONLINE_NODES, ANNOTATION_VM_ID_RANGE
 
@@ -65,6 +66,48 @@ def read(cluster: Obj, cluster_class: Obj, *, workload_pool: str) -> Blueprint:
         annotations=meta.get("annotations") or {},
         workload_pool=workload_pool,
     )
+
+
+def plan(blueprint: Blueprint, cluster_class: Obj) -> Plan:
+    """
+    What one of the lab's own classes makes of a Cluster: it is known here, and stands in no patch.
+
+    Errors: ValueError when a variable cannot be built from.
+    """
+    spec = cluster_class["spec"]
+    control, workers = spec["controlPlane"], spec["workers"]["machineDeployments"][0]
+    bootstrap = kinds.find_by_name("bootstrap.cluster.x-k8s.io", workers["bootstrap"]["templateRef"]["kind"])
+    if bootstrap is None:
+        raise ValueError(f"the lab has no bootstrap provider for {workers['bootstrap']['templateRef']['kind']}")
+    worker = machine_spec(blueprint, worker=True, version=blueprint.version)
+    return Plan(
+        infra=_part(kinds.PROXMOX_CLUSTER, spec["infrastructure"], proxmox_cluster_spec(blueprint)),
+        control_plane=_part(blueprint.control_plane_kind, control, {}),
+        machine=_part(
+            kinds.PROXMOX_MACHINE_TEMPLATE,
+            control["machineInfrastructure"],
+            machine_spec(blueprint, worker=False, version=blueprint.version),
+        ),
+        rolls=bootstrap_settings(blueprint),
+        health_check=control.get("healthCheck"),
+        pools=tuple(
+            PoolPlan(
+                name=name,
+                replicas=replicas,
+                machine=_part(kinds.PROXMOX_MACHINE_TEMPLATE, workers["infrastructure"], worker),
+                bootstrap=_part(bootstrap, workers["bootstrap"], {}),
+                health_check=workers.get("healthCheck"),
+                metadata={},
+            )
+            for name, replicas in blueprint.pools
+        ),
+    )
+
+
+def _part(kind: Kind, holder: Obj, spec: Obj) -> Part:
+    reference = holder["templateRef"]
+    source_kind = f"{reference['kind']}.{reference['apiVersion'].partition('/')[0]}"
+    return Part(kind=kind, source=reference["name"], source_kind=source_kind, spec=spec)
 
 
 def credentials_secret(cluster: str) -> str:

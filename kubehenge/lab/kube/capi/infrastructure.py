@@ -7,7 +7,7 @@ import structlog
 from kubehenge.lab.kube import kinds
 from kubehenge.lab.kube.admission import CLUSTER_NAME_LABEL
 from kubehenge.lab.kube.capi.conditions import condition
-from kubehenge.lab.kube.capi.objects import CONTROL_PLANE_LABEL, Objects, owner
+from kubehenge.lab.kube.capi.objects import CONTROL_PLANE_LABEL, Objects, mention
 from kubehenge.lab.kube.capi.proxmox import Proxmox, ProxmoxClients, ProxmoxError, read_credentials
 from kubehenge.lab.kube.capi.workqueue import Retry
 from kubehenge.lab.kube.kinds import Obj
@@ -70,9 +70,8 @@ class Infrastructure:
             infra = found
         self._hold_secret(infra)
         ready = [
-            condition("Ready", True, "Ready"),
-            condition("ProxmoxAvailable", True, "ProxmoxAvailable"),
-            condition("Paused", False, "NotPaused"),
+            condition("Ready", True, "InfoReported"),
+            condition("ProxmoxAvailable", True, "Provisioned"),
         ]
         status = {"initialization": {"provisioned": True}, "nodeLocations": self._locations(namespace, cluster_name)}
         objects.set_status(kinds.PROXMOX_CLUSTER, infra, status, ready)
@@ -90,7 +89,7 @@ class Infrastructure:
         secret = self._objects.find(kinds.SECRET, infra["metadata"]["namespace"], name)
         if secret is None or "deletionTimestamp" in secret["metadata"]:
             return
-        reference = {**owner(kinds.PROXMOX_CLUSTER, infra), "controller": False, "blockOwnerDeletion": False}
+        reference = mention(kinds.PROXMOX_CLUSTER, infra)
         meta = secret["metadata"]
         owners = [entry for entry in meta.get("ownerReferences") or [] if entry["uid"] != reference["uid"]]
         meta["ownerReferences"] = [*owners, reference]

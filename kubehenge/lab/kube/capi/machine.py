@@ -11,9 +11,19 @@ import structlog
 from kubehenge.lab.kube import kinds
 from kubehenge.lab.kube.admission import CLUSTER_NAME_LABEL
 from kubehenge.lab.kube.capi import addresses, vm
-from kubehenge.lab.kube.capi.conditions import Condition, condition, find, flag, is_true
+from kubehenge.lab.kube.capi.conditions import condition, find, flag, is_true, plain
 from kubehenge.lab.kube.capi.infrastructure import Infrastructure, is_provisioned
-from kubehenge.lab.kube.capi.machine_status import STARTUP_TIMEOUT, UNHEALTHY, NodeState, is_up_to_date, machine_conditions, machine_phase
+from kubehenge.lab.kube.capi.machine_status import (
+    MARKED,
+    REMEDIATE,
+    STARTUP_TIMEOUT,
+    UNHEALTHY,
+    NodeState,
+    holder_of,
+    machine_conditions,
+    machine_phase,
+    why_outdated,
+)
 from kubehenge.lab.kube.capi.objects import CONTROL_PLANE_LABEL, Objects
 from kubehenge.lab.kube.capi.pace import BOOT_S, CONTROL_PLANE_BOOT_S, DRAIN_S, NODE_STARTUP_TIMEOUT_S, TASK_POLL_S, UNHEALTHY_NODE_S, Pace
 from kubehenge.lab.kube.capi.proxmox import ProxmoxError
@@ -82,15 +92,21 @@ class Machines:
         status["observedGeneration"] = machine["metadata"]["generation"]
         if "nodeRef" in status:
             status["nodeInfo"] = {"kubeletVersion": machine["spec"].get("version", ""), "osImage": "Ubuntu 24.04 LTS"}
-        up_to_date = is_up_to_date(objects, machine, infra)
+        outdated_by = why_outdated(objects, machine, infra)
         node = self._node(machine, infra, joined="nodeRef" in status)
-        objects.set_status(kinds.MACHINE, machine, status, machine_conditions(machine, infra, node, up_to_date=up_to_date))
+        objects.set_status(kinds.MACHINE, machine, status, machine_conditions(machine, infra, node, outdated_by=outdated_by))
 
     def _node(self, machine: Obj, infra: Obj | None, *, joined: bool) -> NodeState:
-        """A machine's node, and what the health check says of it."""
+        """A machine's node, and what the health check says of it, where there is one."""
+        answers = joined and self.answers(infra)
+        holder = holder_of(self._objects, machine)
+        name = holder["metadata"]["name"] if holder is not None else ""
+        if self._objects.find(kinds.MACHINE_HEALTH_CHECK, machine["metadata"]["namespace"], name) is None:
+            return NodeState(joined=joined, answers=answers or not joined, checked=False)
+        if REMEDIATE in (machine["metadata"].get("annotations") or {}):
+            return NodeState(joined=joined, answers=answers or not joined, failed=MARKED)
         if not joined:
             return NodeState(joined=False, failed=STARTUP_TIMEOUT if self._is_overdue(machine) else "")
-        answers = self.answers(infra)
         if answers or not self._pace.speed:
             return NodeState(joined=True, answers=answers)
         known = find(machine, "NodeReady")
@@ -199,11 +215,11 @@ class Machines:
         if progress.ready:
             status.update(initialization={"provisioned": True}, bootstrapDataProvided=True)
         kept = {name: value for name, value in status.items() if name != "conditions" and value != ""}
-        state = condition(_VM_CONDITION, progress.ready, progress.reason, progress.message)
+        state = condition(_VM_CONDITION, progress.ready, "Provisioned" if progress.ready else progress.reason, progress.message)
         ready = flag(
             "Ready",
             progress.ready,
-            "Ready",
+            "InfoReported",
             "NotReady",
             "" if progress.ready else f"* {_VM_CONDITION}: {progress.message or progress.reason}",
         )
@@ -232,7 +248,7 @@ class Machines:
             if left > 0:
                 return left
             status = {**(machine.get("status") or {}), "nodeRef": {"name": machine["metadata"]["name"]}}
-            objects.set_status(kinds.MACHINE, machine, status, _plain(machine))
+            objects.set_status(kinds.MACHINE, machine, status, plain((machine.get("status") or {}).get("conditions") or []))
             log.info("lab_node_joined", machine=machine["metadata"]["name"])
         if (infra["metadata"].get("annotations") or {}).get(USER_DATA):
             await self._eject(infra, cluster)
@@ -278,12 +294,14 @@ class Machines:
 
     def _deleting(self, machine: Obj, infra: Obj | None, reason: str, annotations: dict[str, str], hook: str = "") -> None:
         held = sorted(name for name in annotations if hook and name.startswith(hook))
-        message = f"Waiting for hooks to be removed: {', '.join(held)}" if held else ""
+        kind = "pre-drain" if hook == _PRE_DRAIN else "pre-terminate"
+        message = f"Waiting for {kind} hooks to succeed (hooks: {','.join(held)})" if held else ""
         status = {**(machine.get("status") or {}), "phase": "Deleting", "observedGeneration": machine["metadata"]["generation"]}
         node = self._node(machine, infra, joined="nodeRef" in status)
-        listed = machine_conditions(machine, infra, node, up_to_date=is_up_to_date(self._objects, machine, infra))
-        listed = [entry for entry in listed if entry["type"] != "Deleting"]
-        self._objects.set_status(kinds.MACHINE, machine, status, [*listed, condition("Deleting", True, reason, message)])
+        listed = machine_conditions(machine, infra, node, outdated_by=why_outdated(self._objects, machine, infra))
+        listed = [entry for entry in listed if entry["type"] not in {"Deleting", "Ready"}]
+        ready = condition("Ready", False, "NotReady", f"* Deleting: Machine deletion in progress, stage: {reason}")
+        self._objects.set_status(kinds.MACHINE, machine, status, [*listed, ready, condition("Deleting", True, reason, message)])
 
     async def _destroy(self, infra: Obj, cluster: Obj) -> bool:
         """Whether the VM is gone; one that never had an id is."""
@@ -307,12 +325,6 @@ class Machines:
         state = condition(_VM_CONDITION, False, State.DELETION_FAILED, message)
         ready = condition("Ready", False, "NotReady", f"* {_VM_CONDITION}: {message}")
         self._objects.set_status(kinds.PROXMOX_MACHINE, infra, status, [state, ready])
-
-
-def _plain(machine: Obj) -> list[Condition]:
-    """The conditions as they are, to be stamped again."""
-    listed = (machine.get("status") or {}).get("conditions") or []
-    return [{name: entry[name] for name in ("type", "status", "reason", "message")} for entry in listed]
 
 
 def _addresses(infra: Obj) -> list[str]:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from kubehenge.lab.kube import kinds
 from kubehenge.lab.kube.capi.conditions import Condition, condition, find, flag
 from kubehenge.lab.kube.capi.infrastructure import is_provisioned
-from kubehenge.lab.kube.capi.objects import CLONED_FROM, Objects
+from kubehenge.lab.kube.capi.objects import CLONED_FROM, DEPLOYMENT_LABEL, Objects
 from kubehenge.lab.kube.kinds import Obj
 
+BOOTSTRAP = "lab.kubehenge.dev/bootstrap-settings"  # of a control plane and its machines: what else they are made from
+REMEDIATE = "cluster.x-k8s.io/remediate-machine"
+MARKED = "HasRemediateAnnotation"
 STARTUP_TIMEOUT = "NodeStartupTimeout"
 UNHEALTHY = "UnhealthyNode"
 _HEALTH_WORDS = {
     STARTUP_TIMEOUT: "Health check failed: Node failed to report startup in 20m0s",
+    MARKED: f"Health check failed: marked for remediation via {REMEDIATE} annotation",
     UNHEALTHY: "Health check failed: Condition Ready on Node is reporting status Unknown for more than 5m0s",
 }
 _NO_NODE = "Waiting for a Node with spec.providerID to exist"
@@ -40,23 +44,43 @@ def template_and_version(owner: Obj) -> tuple[str, str]:
     return spec["machineTemplate"]["spec"]["infrastructureRef"]["name"], spec["version"]
 
 
-def is_up_to_date(objects: Objects, machine: Obj, infra: Obj | None) -> bool:
-    """Whether a Machine is what its owner would make today."""
+def why_outdated(objects: Objects, machine: Obj, infra: Obj | None) -> str:
+    """What tells a Machine from what its owner would make today; '' when nothing does."""
+    owner = holder_of(objects, machine)
+    return "" if owner is None or infra is None else outdated(machine, infra, owner)
+
+
+def holder_of(objects: Objects, machine: Obj) -> Obj | None:
+    """The control plane or MachineDeployment that a Machine is of."""
     meta = machine["metadata"]
-    owners = meta.get("ownerReferences") or []
-    if not owners or infra is None:
-        return False
-    group = owners[0]["apiVersion"].partition("/")[0]
-    kind = kinds.find_by_name(group, owners[0]["kind"])
-    owner = objects.find(kind, meta["namespace"], owners[0]["name"]) if kind is not None else None
-    return owner is not None and matches(machine, infra, owner)
+    if name := meta["labels"].get(DEPLOYMENT_LABEL):
+        return objects.find(kinds.MACHINE_DEPLOYMENT, meta["namespace"], name)
+    for entry in meta.get("ownerReferences") or []:
+        kind = kinds.find_by_name(entry["apiVersion"].partition("/")[0], entry["kind"])
+        if kind is not None:
+            return objects.find(kind, meta["namespace"], entry["name"])
+    return None
 
 
-def matches(machine: Obj, infra: Obj, owner: Obj) -> bool:
-    """Whether a Machine was made from the template and version that this owner asks for."""
+def bootstrap_of(owner: Obj) -> str:
+    """What else than template and version the machines of an owner are made from."""
+    if owner["kind"] == kinds.MACHINE_DEPLOYMENT.kind:
+        return str((owner["spec"]["template"]["spec"]["bootstrap"].get("configRef") or {}).get("name", ""))
+    return str((owner["metadata"].get("annotations") or {}).get(BOOTSTRAP, ""))
+
+
+def outdated(machine: Obj, infra: Obj, owner: Obj) -> str:
+    """What tells a Machine from those that its owner makes now; '' when nothing does."""
     template, version = template_and_version(owner)
+    has = machine["spec"].get("version")
     cloned_from = (infra["metadata"].get("annotations") or {}).get(CLONED_FROM)
-    return bool(cloned_from == template and machine["spec"].get("version") == version)
+    made_from = (machine["metadata"].get("annotations") or {}).get(BOOTSTRAP, "")
+    reasons = [
+        f"* Version {has}, {version} required" if has != version else "",
+        "* ProxmoxMachine is not up-to-date" if cloned_from != template else "",
+        "* KubeadmConfig is not up-to-date" if made_from != bootstrap_of(owner) else "",
+    ]
+    return "\n".join(filter(None, reasons))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +88,17 @@ class NodeState:
     """
     What Cluster API sees of a machine's node.
 
-    Shape: `joined` once it has a Node; `answers` while its kubelet reports; `failed` is the reason of the health check, empty while it passes.
+    Shape: `joined` once it has a Node; `answers` while its kubelet reports; `failed` is the reason of the health check, empty while it
+    passes; `checked` when there is one.
     """
 
     joined: bool
     answers: bool = True
     failed: str = ""
+    checked: bool = True
 
 
-def machine_conditions(machine: Obj, infra: Obj | None, node: NodeState, *, up_to_date: bool) -> list[Condition]:
+def machine_conditions(machine: Obj, infra: Obj | None, node: NodeState, *, outdated_by: str) -> list[Condition]:
     """The conditions of a Machine."""
     provisioned, deleting = is_provisioned(infra), "deletionTimestamp" in machine["metadata"]
     vm = find(infra, "Ready") if infra is not None else None
@@ -84,14 +110,15 @@ def machine_conditions(machine: Obj, infra: Obj | None, node: NodeState, *, up_t
         *([] if provisioned else [f"* InfrastructureReady: {waits}"]),
         *([] if node.joined else [f"* NodeHealthy: {_NO_NODE}"]),
         *([f"* NodeHealthy: {_SILENT}"] if node.joined and not node.answers else []),
-        *(["* Deleting: Machine deletion in progress"] if deleting else []),
+        *([f"* HealthCheckSucceeded: {_HEALTH_WORDS[node.failed]}"] if node.failed else []),
     ]
+    passed = flag("HealthCheckSucceeded", not node.failed, "HealthCheckSucceeded", node.failed, _HEALTH_WORDS.get(node.failed, ""))
     return [
         condition("BootstrapConfigReady", True, "Ready"),
-        flag("InfrastructureReady", provisioned, "Ready", "NotReady", "" if provisioned else waits),
+        flag("InfrastructureReady", provisioned, "InfoReported", "NotReady", "" if provisioned else waits),
         *_node_conditions(node),
-        flag("HealthCheckSucceeded", not node.failed, "HealthCheckSucceeded", node.failed, _HEALTH_WORDS.get(node.failed, "")),
-        flag("UpToDate", up_to_date, "UpToDate", "NotUpToDate", "" if up_to_date else "* the machine's template or version has changed"),
+        *([passed] if node.checked else []),
+        flag("UpToDate", not outdated_by, "UpToDate", "NotUpToDate", outdated_by),
         flag("Ready", ready, "Ready", "NotReady", "\n".join(parts)),
         flag("Available", ready, "Available", "NotReady"),
         condition("Updating", False, "NotUpdating"),

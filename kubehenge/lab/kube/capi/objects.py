@@ -16,6 +16,8 @@ from kubehenge.lab.kube.storage import Change, ChangeType, Record
 CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name"
 POOL_LABEL = "topology.cluster.x-k8s.io/deployment-name"
+SET_LABEL = "cluster.x-k8s.io/set-name"
+CLONED_FROM_KIND = "cluster.x-k8s.io/cloned-from-groupkind"
 CLONED_FROM = "cluster.x-k8s.io/cloned-from-name"
 _MANAGER = WriteOptions(manager="manager")
 _STATUS = WriteOptions(manager="manager", subresource="status")
@@ -157,6 +159,11 @@ def owner(kind: Kind, obj: Obj) -> dict[str, Any]:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def mention(kind: Kind, obj: Obj) -> dict[str, Any]:
+    """An ownerReference to an object that does not control."""
+    return {name: value for name, value in owner(kind, obj).items() if name not in {"controller", "blockOwnerDeletion"}}
 
 
 def reference(kind: Kind, name: str) -> dict[str, str]:

@@ -8,10 +8,21 @@ import structlog
 
 from kubehenge.lab.kube import kinds
 from kubehenge.lab.kube.admission import CLUSTER_NAME_LABEL, OWNED_LABEL
+from kubehenge.lab.kube.capi import classes
 from kubehenge.lab.kube.capi.conditions import Condition, condition, find, flag, is_true
 from kubehenge.lab.kube.capi.machine import MACHINE_FINALIZER, VM_FINALIZER
-from kubehenge.lab.kube.capi.machine_status import matches, template_and_version
-from kubehenge.lab.kube.capi.objects import CLONED_FROM, CONTROL_PLANE_LABEL, DEPLOYMENT_LABEL, POOL_LABEL, Objects, owner, reference
+from kubehenge.lab.kube.capi.machine_sets import MachineSets
+from kubehenge.lab.kube.capi.machine_status import BOOTSTRAP, bootstrap_of, outdated, template_and_version
+from kubehenge.lab.kube.capi.objects import (
+    CLONED_FROM,
+    CLONED_FROM_KIND,
+    CONTROL_PLANE_LABEL,
+    DEPLOYMENT_LABEL,
+    SET_LABEL,
+    Objects,
+    owner,
+    reference,
+)
 from kubehenge.lab.kube.capi.rollout import MachineView, Step, control_plane_step, workers_step
 from kubehenge.lab.kube.kinds import Kind, Obj
 from kubehenge.lab.kube.metadata import random_suffix
@@ -46,6 +57,7 @@ class Scaling:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
+        self._sets = MachineSets(objects)
 
     def control_plane(self, cluster: Obj, kind: Kind, holder: Obj) -> Counts:
         """Take the control plane's next step and write down where it is."""
@@ -59,21 +71,28 @@ class Scaling:
         status: Obj = counts.to_status()
         if initialized:
             status["initialization"] = {"controlPlaneInitialized": True}
+        if counts.replicas:
             status["version"] = min(counts.versions, default=holder["spec"]["version"])
         listed = [
             flag("Initialized", initialized, "Initialized", "NotInitialized"),
             _control_plane_available(counts, initialized=initialized),
-            *self._conditions(holder, counts),
+            *self._conditions(holder, counts, len(machines)),
         ]
         self._write(kind, holder, status, listed)
         return counts
 
-    def pool(self, cluster: Obj, holder: Obj) -> Counts:
-        """Take a MachineDeployment's next step and write down where it is."""
+    def pool(self, cluster: Obj, holder: Obj, *, may_start: bool = True) -> Counts:
+        """Take a MachineDeployment's next step and write down where it is; its first machines wait for a control plane."""
         kind = kinds.MACHINE_DEPLOYMENT
         machines = self.machines_of(cluster, holder)
         desired = holder["spec"].get("replicas", 1)
-        self._take(cluster, kind, holder, machines, workers_step(self._views(machines, holder), desired))
+        if "deletionTimestamp" in holder["metadata"]:
+            self._sets.end(holder, machines)
+            return self._counts(cluster, holder, 0)
+        current, begun = self._sets.current(holder), len(machines)
+        if may_start or machines:
+            self._take(cluster, kind, holder, machines, workers_step(self._views(machines, holder), desired))
+        self._sets.follow(holder, self.machines_of(cluster, holder), current["metadata"]["name"])
         counts = self._counts(cluster, holder, desired)
         status: Obj = counts.to_status()
         status["phase"] = "ScalingUp" if counts.replicas < desired else "ScalingDown" if counts.replicas > desired else "Running"
@@ -81,8 +100,12 @@ class Scaling:
             each = sorted(set(counts.versions))
             status["versions"] = [{"version": version, "replicas": counts.versions.count(version)} for version in each]
         available = counts.ready >= desired
-        why = f"{counts.ready} available replicas, at least {desired} required"
-        listed = [flag("Available", available, "Available", "NotAvailable", "" if available else why), *self._conditions(holder, counts)]
+        limits = f"spec.strategy.rollout.maxUnavailable is 0, spec.replicas is {desired}"
+        why = f"{counts.ready} available replicas, at least {desired} required ({limits})"
+        listed = [
+            flag("Available", available, "Available", "NotAvailable", "" if available else why),
+            *self._conditions(holder, counts, begun),
+        ]
         self._write(kind, holder, status, listed)
         return counts
 
@@ -90,6 +113,8 @@ class Scaling:
         """The Machines that a control plane or MachineDeployment owns."""
         meta, uid = cluster["metadata"], holder["metadata"]["uid"]
         every = self._objects.of_cluster(kinds.MACHINE, meta["namespace"], meta["name"])
+        if holder["kind"] == kinds.MACHINE_DEPLOYMENT.kind:
+            return [machine for machine in every if machine["metadata"]["labels"].get(DEPLOYMENT_LABEL) == holder["metadata"]["name"]]
         return [machine for machine in every if any(entry["uid"] == uid for entry in machine["metadata"].get("ownerReferences") or [])]
 
     # ---- steps
@@ -108,28 +133,34 @@ class Scaling:
         source = objects.find(kinds.PROXMOX_MACHINE_TEMPLATE, meta["namespace"], template)
         if source is None:
             return
-        labels = {CLUSTER_NAME_LABEL: meta["name"], OWNED_LABEL: ""}
+        maker_kind, maker = (kinds.MACHINE_SET, self._sets.current(holder)) if kind is kinds.MACHINE_DEPLOYMENT else (kind, holder)
         if kind is kinds.MACHINE_DEPLOYMENT:
-            pool = holder["metadata"]["labels"][POOL_LABEL]
-            labels |= {DEPLOYMENT_LABEL: holder["metadata"]["name"], POOL_LABEL: pool}
+            labels = {**maker["metadata"]["labels"], SET_LABEL: maker["metadata"]["name"]}
         else:
-            pool = "cp"
-            labels |= {CONTROL_PLANE_LABEL: "", "cluster.x-k8s.io/control-plane-name": holder["metadata"]["name"]}
-        name = f"{meta['name']}-{pool}-{random_suffix()}"
+            labels = {CLUSTER_NAME_LABEL: meta["name"], OWNED_LABEL: "", CONTROL_PLANE_LABEL: ""}
+            labels["cluster.x-k8s.io/control-plane-name"] = holder["metadata"]["name"]
+        name = f"{maker['metadata']['name'][:58]}-{random_suffix()}"
         base = {"name": name, "namespace": meta["namespace"], "labels": labels}
+        made_from = {BOOTSTRAP: text} if (text := bootstrap_of(holder)) else {}
         machine = objects.create(
             kinds.MACHINE,
             {
-                "metadata": {**base, "finalizers": [MACHINE_FINALIZER], "ownerReferences": [owner(kind, holder)]},
+                "metadata": {
+                    **base,
+                    "annotations": made_from,
+                    "finalizers": [MACHINE_FINALIZER],
+                    "ownerReferences": [owner(maker_kind, maker)],
+                },
                 "spec": {
                     "clusterName": meta["name"],
                     "version": version,
-                    "bootstrap": {"dataSecretName": name},
+                    "deletion": {"nodeDeletionTimeoutSeconds": 10},
+                    "bootstrap": {"configRef": _config_reference(holder, name), "dataSecretName": name},
                     "infrastructureRef": reference(kinds.PROXMOX_MACHINE, name),
                 },
             },
         )
-        cloned = {CLONED_FROM: template, "cluster.x-k8s.io/cloned-from-groupkind": "ProxmoxMachineTemplate.infrastructure.cluster.x-k8s.io"}
+        cloned = {CLONED_FROM: template, CLONED_FROM_KIND: "ProxmoxMachineTemplate.infrastructure.cluster.x-k8s.io"}
         owners = [owner(kinds.MACHINE, machine)]
         objects.create(
             kinds.PROXMOX_MACHINE,
@@ -152,7 +183,7 @@ class Scaling:
         return MachineView(
             name=meta["name"],
             created=meta["creationTimestamp"],
-            up_to_date=infra is not None and matches(machine, infra, holder),
+            up_to_date=infra is not None and not outdated(machine, infra, holder),
             ready=is_true(machine, "Ready"),
             joined="nodeRef" in (machine.get("status") or {}),
             deleting="deletionTimestamp" in meta,
@@ -172,11 +203,12 @@ class Scaling:
             versions=tuple(machine["spec"].get("version", "") for machine in machines),
         )
 
-    def _conditions(self, holder: Obj, counts: Counts) -> list[Condition]:
+    def _conditions(self, holder: Obj, counts: Counts, begun: int) -> list[Condition]:
+        """What a holder says that had `begun` machines when this step was taken: what it has only now made is on its way."""
         outdated = counts.replicas - counts.up_to_date
         rolling = f"Rolling out {outdated} not up-to-date replicas" if outdated > 0 else ""
-        up, down = counts.replicas < counts.desired, counts.replicas > counts.desired and outdated <= 0
-        scaling = f"from {counts.replicas} to {counts.desired} replicas"
+        up, down = begun < counts.desired, counts.replicas > counts.desired and outdated <= 0
+        scaling = f"from {begun if up else counts.replicas} to {counts.desired} replicas"
         all_ready = counts.ready == counts.replicas
         deleting = "deletionTimestamp" in holder["metadata"]
         return [
@@ -201,6 +233,16 @@ class Scaling:
         if fresh is not None:
             status["observedGeneration"] = fresh["metadata"]["generation"]
             self._objects.set_status(kind, fresh, status, listed)
+
+
+def _config_reference(holder: Obj, name: str) -> dict[str, str]:
+    """What names a machine's bootstrap configuration. There is none here: no guest starts from it."""
+    if holder["kind"] == kinds.MACHINE_DEPLOYMENT.kind:
+        template = holder["spec"]["template"]["spec"]["bootstrap"]["configRef"]["kind"]
+    else:
+        distribution = classes.of_control_plane(holder["kind"])
+        template = distribution.bootstrap if distribution is not None else ""
+    return {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": template.removesuffix("Template"), "name": name}
 
 
 def _control_plane_available(counts: Counts, *, initialized: bool) -> Condition:

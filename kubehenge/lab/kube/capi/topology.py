@@ -1,29 +1,24 @@
-"""The topology controller: from a Cluster with its class to ProxmoxCluster, control plane, MachineDeployments and their templates."""
+"""The topology controller: from a Cluster with its plan to ProxmoxCluster, control plane, MachineDeployments and their templates."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from kubehenge.lab.kube import kinds
 from kubehenge.lab.kube.admission import CLUSTER_NAME_LABEL, OWNED_LABEL
-from kubehenge.lab.kube.capi import desired
+from kubehenge.lab.kube.capi.composition import Part, Plan, PoolPlan
 from kubehenge.lab.kube.capi.conditions import is_true
 from kubehenge.lab.kube.capi.desired import Blueprint
-from kubehenge.lab.kube.capi.machine_status import template_and_version
-from kubehenge.lab.kube.capi.objects import CLONED_FROM, DEPLOYMENT_LABEL, POOL_LABEL, Objects, owner, reference
+from kubehenge.lab.kube.capi.machine_sets import DEPLOYMENT_FINALIZER
+from kubehenge.lab.kube.capi.machine_status import BOOTSTRAP, template_and_version
+from kubehenge.lab.kube.capi.objects import CLONED_FROM, CLONED_FROM_KIND, POOL_LABEL, Objects, mention, owner, reference
 from kubehenge.lab.kube.kinds import Kind, Obj
 from kubehenge.lab.kube.metadata import random_suffix
 
-BOOTSTRAP = "lab.kubehenge.dev/bootstrap-settings"
-_HEALTH_CHECK = {
-    "nodeStartupTimeoutSeconds": 1200,
-    "unhealthyNodeConditions": [
-        {"type": "Ready", "status": "Unknown", "timeoutSeconds": 300},
-        {"type": "Ready", "status": "False", "timeoutSeconds": 300},
-    ],
-}
+_LONGEST_BASE = 63 - 5  # of a name with a random end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,145 +32,155 @@ class Topology:
 
 
 class TopologyController:
-    """Applies what a blueprint asks for, as field manager capi-topology."""
+    """Applies what a plan asks for, as field manager capi-topology."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    def reconcile(self, cluster: Obj, blueprint: Blueprint) -> Topology:
+    def reconcile(self, cluster: Obj, blueprint: Blueprint, plan: Plan) -> Topology:
         """
         Apply everything that a Cluster's topology asks for now.
 
-        Errors: ValueError for variables that cannot be built from, ApiError.
+        Errors: ApiError.
         """
-        infra = self._infra(cluster, blueprint)
-        control_plane = self._control_plane(cluster, blueprint)
+        infra = self._infra(cluster, plan)
+        control_plane = self._control_plane(cluster, blueprint, plan)
         topology = Topology(infra=infra, control_plane=control_plane)
-        self._pools(cluster, blueprint, topology)
+        self._pools(cluster, blueprint, plan, topology)
         self._remove_templates(cluster, topology)
         return topology
 
     # ---- the parts
 
-    def _infra(self, cluster: Obj, blueprint: Blueprint) -> Obj:
-        name = self._name(cluster, "infrastructureRef", kinds.PROXMOX_CLUSTER)
-        body = self._body(kinds.PROXMOX_CLUSTER, cluster, name, desired.proxmox_cluster_spec(blueprint))
-        return self._objects.apply(kinds.PROXMOX_CLUSTER, body)
+    def _infra(self, cluster: Obj, plan: Plan) -> Obj:
+        kind = kinds.PROXMOX_CLUSTER
+        name = self._name(cluster, "infrastructureRef", kind)
+        body = self._body(kind, cluster, name, plan.infra.spec, source=plan.infra, controls=True)
+        return self._objects.apply(kind, body)
 
-    def _control_plane(self, cluster: Obj, blueprint: Blueprint) -> Obj:
+    def _control_plane(self, cluster: Obj, blueprint: Blueprint, plan: Plan) -> Obj:
         kind = blueprint.control_plane_kind
         name = self._name(cluster, "controlPlaneRef", kind)
         live = self._objects.find(kind, blueprint.namespace, name)
-        spec = desired.machine_spec(blueprint, worker=False, version=blueprint.version)
         current = template_and_version(live)[0] if live is not None else ""
-        template = self._template(cluster, current, spec, desired.bootstrap_settings(blueprint))
+        template = self._template(cluster, current, plan.machine)
+        machines = {
+            "metadata": {"labels": {CLUSTER_NAME_LABEL: blueprint.name, OWNED_LABEL: ""}},
+            "spec": {"infrastructureRef": reference(kinds.PROXMOX_MACHINE_TEMPLATE, template)},
+        }
+        given = {**plan.control_plane.spec, "replicas": blueprint.control_plane_replicas, "version": blueprint.version}
         body = self._body(
             kind,
             cluster,
             name,
-            {
-                "replicas": blueprint.control_plane_replicas,
-                "version": blueprint.version,
-                "machineTemplate": {"spec": {"infrastructureRef": reference(kinds.PROXMOX_MACHINE_TEMPLATE, template)}},
-            },
+            {**given, "machineTemplate": {**(given.get("machineTemplate") or {}), **machines}},
+            source=plan.control_plane,
+            controls=True,
         )
+        if plan.rolls:
+            digest = hashlib.sha256(json.dumps(plan.rolls, sort_keys=True).encode()).hexdigest()[:16]
+            body["metadata"]["annotations"][BOOTSTRAP] = digest
         control_plane = self._objects.apply(kind, body)
-        self._health_check(cluster, kind, control_plane, {"cluster.x-k8s.io/control-plane": ""})
+        selected = {CLUSTER_NAME_LABEL: blueprint.name, "cluster.x-k8s.io/control-plane": ""}
+        self._health_check(cluster, control_plane, plan.health_check, selected)
         return control_plane
 
-    def _pools(self, cluster: Obj, blueprint: Blueprint, topology: Topology) -> None:
+    def _pools(self, cluster: Obj, blueprint: Blueprint, plan: Plan, topology: Topology) -> None:
         objects = self._objects
         live = {
             pool["metadata"]["labels"][POOL_LABEL]: pool
             for pool in objects.of_cluster(kinds.MACHINE_DEPLOYMENT, blueprint.namespace, blueprint.name)
             if "deletionTimestamp" not in pool["metadata"]
         }
-        wanted = dict(blueprint.pools)
+        wanted = {pool.name: pool for pool in plan.pools}
         for name, pool in live.items():
             if name not in wanted:
                 objects.delete(kinds.MACHINE_DEPLOYMENT, pool)
         may_upgrade = _has_version(topology.control_plane, blueprint.version)
-        for name, replicas in wanted.items():
+        for name, asked in wanted.items():
             existing = live.get(name)
             if existing is not None and template_and_version(existing)[1] != blueprint.version and not may_upgrade:
                 topology.pending.append(existing["metadata"]["name"])
                 topology.pools.append(existing)
                 continue
-            pool = self._pool(cluster, blueprint, name, replicas, existing)
+            pool = self._pool(cluster, blueprint, asked, existing)
             topology.pools.append(pool)
             if not _pool_has_version(pool, blueprint.version) and existing is not None:
                 may_upgrade = False  # one worker pool at a time
 
-    def _pool(self, cluster: Obj, blueprint: Blueprint, pool: str, replicas: int, live: Obj | None) -> Obj:
-        kind = kinds.MACHINE_DEPLOYMENT
-        name = live["metadata"]["name"] if live is not None else f"{blueprint.name}-{pool}-{random_suffix()}"
-        current = template_and_version(live)[0] if live is not None else ""
-        spec = desired.machine_spec(blueprint, worker=True, version=blueprint.version)
-        template = self._template(cluster, current, spec, {}, pool=pool)
-        labels = {CLUSTER_NAME_LABEL: blueprint.name, OWNED_LABEL: "", POOL_LABEL: pool}
+    def _pool(self, cluster: Obj, blueprint: Blueprint, asked: PoolPlan, live: Obj | None) -> Obj:
+        kind, pool = kinds.MACHINE_DEPLOYMENT, asked.name
+        name = live["metadata"]["name"] if live is not None else _random_name(blueprint.name, pool)
+        current, bootstrap = template_and_version(live)[0] if live is not None else "", _bootstrap_of(live)
+        template = self._template(cluster, current, asked.machine, pool=pool)
+        config = self._template(cluster, bootstrap, asked.bootstrap, pool=pool)
+        selected = {CLUSTER_NAME_LABEL: blueprint.name, OWNED_LABEL: "", POOL_LABEL: pool}
+        labels = {**(asked.metadata.get("labels") or {}), **selected}
+        annotations: Obj = asked.metadata.get("annotations") or {}
         machine = {
             "clusterName": blueprint.name,
             "version": blueprint.version,
-            "bootstrap": {"dataSecretName": ""},
+            "bootstrap": {"configRef": reference(asked.bootstrap.kind, config)},
             "infrastructureRef": reference(kinds.PROXMOX_MACHINE_TEMPLATE, template),
         }
-        body = self._body(
-            kind,
-            cluster,
-            name,
-            {
-                "clusterName": blueprint.name,
-                "replicas": replicas,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": {**labels, DEPLOYMENT_LABEL: name}}, "spec": machine},
-                "remediation": {"maxInFlight": 1},
-            },
-        )
-        body["metadata"]["labels"][POOL_LABEL] = pool
-        applied = self._objects.apply(kind, body)
-        self._health_check(cluster, kind, applied, {POOL_LABEL: pool})
+        meta = {"labels": labels, **({"annotations": annotations} if annotations else {})}
+        spec: Obj = {
+            "clusterName": blueprint.name,
+            "replicas": asked.replicas,
+            "selector": {"matchLabels": selected},
+            "template": {"metadata": meta, "spec": machine},
+        }
+        if in_flight := ((asked.health_check or {}).get("remediation") or {}).get("maxInFlight"):
+            spec["remediation"] = {"maxInFlight": in_flight}
+        body = self._body(kind, cluster, name, spec)
+        body["metadata"]["labels"] |= labels
+        if annotations:
+            body["metadata"]["annotations"] = annotations
+        applied = self._objects.add_finalizer(kind, self._objects.apply(kind, body), DEPLOYMENT_FINALIZER)
+        self._health_check(cluster, applied, asked.health_check, {OWNED_LABEL: "", POOL_LABEL: pool})
         return applied
 
-    def _template(self, cluster: Obj, current: str, spec: Obj, bootstrap: Obj, *, pool: str = "") -> str:
-        """The name of a machine template with this spec: the current one when it fits, else a new one."""
-        objects, meta, kind = self._objects, cluster["metadata"], kinds.PROXMOX_MACHINE_TEMPLATE
-        digest = hashlib.sha256(json.dumps(bootstrap, sort_keys=True).encode()).hexdigest()[:16] if bootstrap else ""
-        live = objects.find(kind, meta["namespace"], current) if current else None
-        if (
-            live is not None
-            and live["spec"]["template"]["spec"] == spec
-            and (live["metadata"].get("annotations") or {}).get(BOOTSTRAP, "") == digest
-        ):
+    def _template(self, cluster: Obj, current: str, part: Part, *, pool: str = "") -> str:
+        """The name of a clone of a template with this spec: the current one when it fits, else a new one."""
+        objects, meta = self._objects, cluster["metadata"]
+        live = objects.find(part.kind, meta["namespace"], current) if current else None
+        if live is not None and live["spec"]["template"].get("spec") == part.spec:
             return current
-        name = "-".join(part for part in (meta["name"], pool, random_suffix()) if part)
-        body = self._body(kind, cluster, name, {"template": {"spec": spec}})
-        class_name = cluster["spec"]["topology"]["classRef"]["name"]
-        body["metadata"]["annotations"] = {CLONED_FROM: f"{class_name}-{'worker' if pool else 'control-plane'}"}
-        if digest:
-            body["metadata"]["annotations"][BOOTSTRAP] = digest
-        objects.apply(kind, body)
+        name = _random_name(meta["name"], pool)
+        body = self._body(part.kind, cluster, name, {"template": {"spec": part.spec}}, source=part)
+        if pool:
+            body["metadata"]["labels"][POOL_LABEL] = pool
+        objects.apply(part.kind, body)
         return name
 
     def _remove_templates(self, cluster: Obj, topology: Topology) -> None:
-        """Delete machine templates that nothing is made from any more."""
+        """Delete templates that nothing is made from any more."""
         objects, meta = self._objects, cluster["metadata"]
         used = {template_and_version(holder)[0] for holder in (topology.control_plane, *topology.pools)}
         for machine in objects.of_cluster(kinds.PROXMOX_MACHINE, meta["namespace"], meta["name"]):
             used.add((machine["metadata"].get("annotations") or {}).get(CLONED_FROM, ""))
-        for template in objects.of_cluster(kinds.PROXMOX_MACHINE_TEMPLATE, meta["namespace"], meta["name"]):
-            if template["metadata"]["name"] not in used:
-                objects.delete(kinds.PROXMOX_MACHINE_TEMPLATE, template)
+        for found in objects.of_cluster(kinds.MACHINE_SET, meta["namespace"], meta["name"]):
+            spec = found["spec"]["template"]["spec"]
+            used |= {spec["infrastructureRef"]["name"], (spec["bootstrap"].get("configRef") or {}).get("name", "")}
+        used |= {_bootstrap_of(pool) for pool in topology.pools}
+        for kind in (kinds.PROXMOX_MACHINE_TEMPLATE, *kinds.BOOTSTRAP_TEMPLATES):
+            for template in objects.of_cluster(kind, meta["namespace"], meta["name"]):
+                if template["metadata"]["name"] not in used:
+                    objects.delete(kind, template)
 
-    def _health_check(self, cluster: Obj, kind: Kind, holder: Obj, labels: dict[str, str]) -> None:
-        meta = cluster["metadata"]
-        spec = {
-            "clusterName": meta["name"],
-            "selector": {"matchLabels": {CLUSTER_NAME_LABEL: meta["name"], **labels}},
-            "checks": _HEALTH_CHECK,
-        }
-        body = self._body(kinds.MACHINE_HEALTH_CHECK, cluster, holder["metadata"]["name"], spec)
-        body["metadata"]["ownerReferences"] = [owner(kind, holder)]
-        self._objects.apply(kinds.MACHINE_HEALTH_CHECK, body)
+    def _health_check(self, cluster: Obj, holder: Obj, check: Obj | None, selected: dict[str, str]) -> None:
+        meta, kind, name = cluster["metadata"], kinds.MACHINE_HEALTH_CHECK, holder["metadata"]["name"]
+        if check is None:
+            if found := self._objects.find(kind, meta["namespace"], name):
+                self._objects.delete(kind, found)
+            return
+        spec: Obj = {"clusterName": meta["name"], "selector": {"matchLabels": selected}}
+        if checks := check.get("checks"):
+            spec["checks"] = checks
+        remediation = {key: value for key, value in (check.get("remediation") or {}).items() if key != "maxInFlight"}
+        if remediation:
+            spec["remediation"] = remediation
+        self._objects.apply(kind, self._body(kind, cluster, name, spec))
 
     # ---- helpers
 
@@ -185,17 +190,31 @@ class TopologyController:
         if known := (cluster["spec"].get(field_name) or {}).get("name"):
             return str(known)
         found = self._objects.of_cluster(kind, meta["namespace"], meta["name"])
-        return found[0]["metadata"]["name"] if found else f"{meta['name']}-{random_suffix()}"
+        return found[0]["metadata"]["name"] if found else _random_name(meta["name"])
 
-    def _body(self, kind: Kind, cluster: Obj, name: str, spec: Obj) -> Obj:
+    @staticmethod
+    def _body(kind: Kind, cluster: Obj, name: str, spec: Obj, *, source: Part | None = None, controls: bool = False) -> Obj:
         meta = cluster["metadata"]
-        metadata = {
+        metadata: dict[str, Any] = {
             "name": name,
             "namespace": meta["namespace"],
             "labels": {CLUSTER_NAME_LABEL: meta["name"], OWNED_LABEL: ""},
-            "ownerReferences": [owner(kinds.CLUSTER, cluster)],
+            "ownerReferences": [owner(kinds.CLUSTER, cluster) if controls else mention(kinds.CLUSTER, cluster)],
         }
+        if source is not None:
+            metadata["annotations"] = {CLONED_FROM: source.source, CLONED_FROM_KIND: source.source_kind}
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+
+
+def _random_name(*parts: str) -> str:
+    """A name with a random end, cut so that it can be a label's value."""
+    base = "".join(f"{part}-" for part in parts if part)
+    return base[:_LONGEST_BASE] + random_suffix()
+
+
+def _bootstrap_of(pool: Obj | None) -> str:
+    spec = pool["spec"]["template"]["spec"] if pool is not None else {}
+    return str(((spec.get("bootstrap") or {}).get("configRef") or {}).get("name", ""))
 
 
 def _has_version(control_plane: Obj, version: str) -> bool:
