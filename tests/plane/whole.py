@@ -120,6 +120,10 @@ class Whole:
         wanted = [one for one in found if control_plane is None or (label in one["metadata"]["labels"]) is control_plane]
         return {one["metadata"]["name"]: one for one in wanted}
 
+    def versions(self, cluster: str) -> set[str]:
+        """The Kubernetes versions that a cluster's machines are made for."""
+        return {one["spec"]["version"] for one in self.machines(cluster).values()}
+
     def vms(self, cluster: str) -> list[Any]:
         """A cluster's VMs in Proxmox VE."""
         found = self.api.get(
@@ -140,8 +144,8 @@ class Whole:
         return found[0] if found else None
 
     def plans_end(self, cluster: str) -> bool:
-        """Whether every plan of a cluster has ended, and well."""
-        return {one["word"] for one in self.ask("plans", "--all") if one["scope"] == f"{NAMESPACE}/{cluster}"} == {"Done"}
+        """Whether the newest plan of a cluster has ended well, and none is open."""
+        return next(one["word"] for one in self.ask("plans", "--all") if one["scope"] == f"{NAMESPACE}/{cluster}") == "Done"
 
 
 @contextmanager
