@@ -171,7 +171,8 @@ def apply(kind: Kind, live: Obj, config: Obj, manager: Manager, now: str, *, for
     last = entries.get(manager.key)
     applied = _keep(fieldset.fields_of(schema, _without_managed_fields(config)), allowed)
     before = _without_managed_fields(live)
-    if not entries and "uid" in live["metadata"]:
+    # A namespace that was applied with nothing but its name has only what the server filled in, which is nobody's.
+    if not entries and "uid" in live["metadata"] and kind.plural != "namespaces":
         first = Manager(name=_BEFORE, operation="Update", api_version=kind.api_version)
         held = _keep(fieldset.fields_of(schema, before), writable(kind, ""))
         entries[first.key] = _Owned(manager=first, fields=held, at=now)
