@@ -189,13 +189,8 @@ def _judge_conflict(refusal: Refusal, said: str, *, what: str) -> KubehengeError
     if conflicts:
         return FieldConflictError(what, refusal, conflicts)
     if refusal.reason == "AlreadyExists":
-<<<<<<< HEAD
         return KubeRefusedError(f"{what}: {said}. Whose it is, the next plan looks at.", refusal)
-    if "UID in precondition" in said or "uid mismatch" in said:
-=======
-        return KubeRefusedError(f"{what}: {said}.", refusal)
     if "UID in precondition" in said or "UID in the precondition" in said or "uid mismatch" in said:
->>>>>>> contract
         return KubeRefusedError(f"{what}: it is another object by now, made under the same name ({said}). Nothing was done to it.", refusal)
     return ChangedMeanwhileError(f"{what}: somebody changed it at the same moment ({said}). It is tried again.")
 
