@@ -96,7 +96,7 @@ class ProxmoxSite:
 
     def client(self, token_id: str, secret: str, **more: Any) -> ProxmoxClient:
         more.setdefault("politeness", unhurried())
-        more.setdefault("limits", TimeLimits(connect_s=2, read_s=5, change_s=5))
+        more.setdefault("limits", TimeLimits(connect_s=10, read_s=20, change_s=20))
         return ProxmoxClient.with_token(
             more.pop("endpoints", self.urls), ca_file=str(self.ca.cert_path), token_id=token_id, secret=SecretStr(secret), **more
         )
@@ -164,7 +164,7 @@ class KubeSite:
 
     def client(self, account: str = "kubehenge", **more: Any) -> KubeClient:
         more.setdefault("politeness", unhurried())
-        more.setdefault("limits", KubeLimits(connect_s=2, read_s=5, change_s=5))
+        more.setdefault("limits", KubeLimits(connect_s=10, read_s=20, change_s=20))
         return KubeClient.with_token(self.sim.url, token=SecretStr(self.sim.token(account)), ca_file=str(self.ca.cert_path), **more)
 
     def restart(self, **more: Any) -> KubeDriver:

@@ -22,7 +22,7 @@ from tests.drivers.servers import GROUP, POOL, ProxmoxSite
 pytestmark = pytest.mark.lab
 
 PASSWORD = SecretStr("correct horse")
-LIMITS = TimeLimits(connect_s=2, read_s=5, change_s=5)
+LIMITS = TimeLimits(connect_s=10, read_s=20, change_s=20)
 
 
 def people_of(pve: ProxmoxSite) -> SignIn:
