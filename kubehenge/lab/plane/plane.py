@@ -15,7 +15,7 @@ from typing import Any
 from kubehenge.lab.places import make_directory, write_json
 from kubehenge.lab.plane import readiness
 from kubehenge.lab.plane.binds import FIXED_PORT, BindKeeper, can_keep, free_ports
-from kubehenge.lab.plane.client import Api
+from kubehenge.lab.plane.client import Api, ApiError
 from kubehenge.lab.plane.deployments import Deployments
 from kubehenge.lab.plane.managers import MANAGERS, TYPES_ONLY, Listen, Manager
 from kubehenge.lab.plane.manifests import Account, Body, Release, Webhooks
@@ -141,13 +141,22 @@ class Plane:
         releases += [Release.of(self._programs.manifest(name), None) for name in TYPES_ONLY]
         first = [*_guests_account(), *(one for release in releases for one in release.first)]
         types = [one for release in releases for one in release.types]
-        _each(pool, self.api.create, [one for one in first if one["kind"] == "Namespace"])
-        _each(pool, self.api.create, [*(one for one in first if one["kind"] != "Namespace"), *types])
+        _each(pool, self._create, [one for one in first if one["kind"] == "Namespace"])
+        _each(pool, self._create, [*(one for one in first if one["kind"] != "Namespace"), *types])
         self._wait("The types are served", partial(readiness.are_served, self.api, types), "kube-apiserver")
         for one in first:
             if "aggregationRule" in one:
                 name = one["metadata"]["name"]
                 self._wait(f"{name} has rules", partial(readiness.is_aggregated, self.api, one), "kube-controller-manager")
+
+    def _create(self, body: Body) -> None:
+        """Create an object; one that a controller has made meanwhile, such as a namespace's default account, is brought to what it should be."""
+        try:
+            self.api.create(body)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            self.api.apply(body)
 
     def _run_managers(self, pool: ThreadPoolExecutor) -> None:
         accounts = {name: place.release.account for name, place in self._places.items() if place.release.account}
@@ -196,7 +205,7 @@ class Plane:
 
     def _install_webhooks(self, pool: ThreadPoolExecutor) -> None:
         places = self._places.values()
-        _each(pool, self.api.create, [hook for place in places for hook in place.release.hooks])
+        _each(pool, self._create, [hook for place in places for hook in place.release.hooks])
         marker = readiness.Marker(self.api)
         marker.place()
         self.deployments = self._deployments()
