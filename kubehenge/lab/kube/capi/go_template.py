@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import json
+import operator
 import re
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +43,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     nodes, rest = _parse(_pieces(template))
     if rest:
         raise TemplateError("unexpected {{end}}")
-    return _Scope(dot=values, names={"$": values}).text(nodes)
+    return _Scope(dot=values, names=ChainMap({"$": values})).text(nodes)
 
 
 def _pieces(template: str) -> list[tuple[bool, str]]:
@@ -95,10 +97,10 @@ def _parse_block(word: str, condition: str, pieces: list[tuple[bool, str]]) -> t
 
 @dataclass(slots=True, kw_only=True)
 class _Scope:
-    """What `.` and `$names` stand for."""
+    """What `.` and `$names` stand for; names of an outer block can be set from within, and those of a block end with it."""
 
     dot: Any
-    names: dict[str, Any]
+    names: ChainMap[str, Any]
 
     def text(self, nodes: Sequence[_Node]) -> str:
         return "".join(self._one(node) for node in nodes)
@@ -108,10 +110,16 @@ class _Scope:
             return self._block(node)
         if not node.action:
             return node.text
-        if assigned := re.match(r"(\$\w+)\s*:?=\s*(.*)", node.action, re.DOTALL):
-            self.names[assigned[1]] = self.value(assigned[2])
+        if assigned := re.match(r"(\$\w+)\s*(:?=)\s*(.*)", node.action, re.DOTALL):
+            self._assign(assigned[1], self.value(assigned[3]), declares=assigned[2] == ":=")
             return ""
         return show(self.value(node.action))
+
+    def _assign(self, name: str, value: Any, *, declares: bool) -> None:
+        where = self.names.maps[0] if declares else next((names for names in self.names.maps if name in names), None)
+        if where is None:
+            raise TemplateError(f"undefined variable {name!r}")
+        where[name] = value
 
     def _block(self, node: _Node) -> str:
         for condition, nodes in node.branches:
@@ -119,7 +127,7 @@ class _Scope:
             value = self.value(names[2] if names else condition)
             if not is_true(value):
                 continue
-            inner = _Scope(dot=self.dot, names=dict(self.names))
+            inner = _Scope(dot=self.dot, names=self.names.new_child())
             given = re.findall(r"\$\w+", names[1]) if names else []
             if node.word == "range" and condition != "true":
                 return self._range(value, nodes, given)
@@ -134,7 +142,7 @@ class _Scope:
         entries = sorted(value.items()) if isinstance(value, Mapping) else list(enumerate(value))
         parts = []
         for key, item in entries:
-            inner = _Scope(dot=item, names=dict(self.names))
+            inner = _Scope(dot=item, names=self.names.new_child())
             inner.names.update(zip(given, (key, item) if len(given) > 1 else (item,), strict=False))
             parts.append(inner.text(nodes))
         return "".join(parts)
@@ -259,6 +267,46 @@ def _indent(spaces: int, text: str) -> str:
     return "\n".join(" " * spaces + line for line in text.split("\n"))
 
 
+def _fail(text: str) -> str:
+    raise TemplateError(f"error calling fail: {text}")
+
+
+def _uniq(items: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return found
+
+
+def _set(value: dict[str, Any], key: str, item: Any) -> dict[str, Any]:
+    value[key] = item
+    return value
+
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+    "": operator.eq,
+}
+
+
+def _semver_compare(constraint: str, version: str) -> bool:
+    """Compare by the three numbers alone: a constraint of ours names a first release with its pre-releases."""
+    sign, wanted = re.match(r"([<>=]*)\s*(.*)", constraint, re.DOTALL).groups()  # type: ignore[union-attr]
+    return _OPERATORS[sign](_numbers(version), _numbers(wanted))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)
+    if found is None:
+        raise ValueError(f"{version!r} is no version")
+    return tuple(map(int, found.groups()))
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "index": _index,
     "printf": _printf,
@@ -282,6 +330,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "get": lambda value, key: value.get(key, ""),
     "has": lambda item, items: item in items,
     "first": lambda items: items[0] if items else None,
+    "append": lambda items, item: [*items, item],
+    "uniq": _uniq,
+    "compact": lambda items: [item for item in items if item],
+    "set": _set,
+    "fail": _fail,
+    "semverCompare": _semver_compare,
+    "nospace": lambda text: re.sub(r"\s", "", text),
     "last": lambda items: items[-1] if items else None,
     "join": lambda between, items: between.join(map(show, items)),
     "splitList": lambda between, text: text.split(between),
