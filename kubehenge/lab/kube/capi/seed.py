@@ -24,11 +24,11 @@ def seed_classes(registry: Registry) -> None:
 
 
 def seed_providers(registry: Registry) -> None:
-    """Make the providers' namespaces and Deployments, and capmox's webhooks, as clusterctl leaves them."""
-    for namespace, name, provider in _deployments():
+    """Make the providers' namespaces and Deployments, and capmox's webhooks; a distribution's controllers rest until they are used."""
+    for namespace, name, provider, replicas in _deployments():
         _make(registry, kinds.NAMESPACE, "", {"metadata": {"name": namespace}}, _CLUSTERCTL)
         labels = {_PROVIDER: provider}
-        body = {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": {"replicas": 1}}
+        body = {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": {"replicas": replicas}}
         _make(registry, kinds.DEPLOYMENT, namespace, body, _CLUSTERCTL)
     service = {"name": "capmox-webhook-service", "namespace": "capmox-system", "path": "/validate"}
     webhook = {
@@ -42,14 +42,14 @@ def seed_providers(registry: Registry) -> None:
     _make(registry, kinds.VALIDATING_WEBHOOKS, "", body, _CLUSTERCTL)
 
 
-def _deployments() -> Iterator[tuple[str, str, str]]:
-    """Namespace, name and provider of each."""
-    yield "capi-system", "capi-controller-manager", "cluster-api"
-    yield "capmox-system", "capmox-controller-manager", "infrastructure-proxmox"
+def _deployments() -> Iterator[tuple[str, str, str, int]]:
+    """Namespace, name, provider and replicas of each."""
+    yield "capi-system", "capi-controller-manager", "cluster-api", 1
+    yield "capmox-system", "capmox-controller-manager", "infrastructure-proxmox", 1
     for distribution in classes.DISTRIBUTIONS:
         for role in ("bootstrap", "control-plane"):
             stem = f"{_PREFIX[distribution.name]}-{role}"
-            yield f"{stem}-system", f"{stem}-controller-manager", f"{role}-{distribution.name}"
+            yield f"{stem}-system", f"{stem}-controller-manager", f"{role}-{distribution.name}", 0
 
 
 def _make(registry: Registry, kind: Kind, namespace: str, obj: Obj, options: WriteOptions) -> None:
