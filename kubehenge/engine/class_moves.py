@@ -64,7 +64,10 @@ class ClassMoves:
                 return Answer(kind=AnswerKind.ALREADY, message=f"{alias} stands for {new}, the newest, already.")
             pins.set_alias(session, self.site_id, alias, new)
             self._record(session, alias, person, old, new)
-        return Answer(kind=AnswerKind.ACCEPTED, message=f"{alias} is to stand for {new}; its plan lists the clusters that use it.")
+        return Answer(
+            kind=AnswerKind.ACCEPTED,
+            message=f"{alias} is to stand for {new}; its plan waits for approval, since clusters made elsewhere use it.",
+        )
 
     def _record(self, session: Session, subject: str, person: Person, old: str, new: str) -> None:
         ledger.append(

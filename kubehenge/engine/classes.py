@@ -55,24 +55,25 @@ class Classes:
         """
         Return the classes and templates that are wanted now, and the plain names, which stand for what they stood for.
 
-        Only of distributions that a cluster uses there are control-plane and bootstrap templates.
+        Control-plane and bootstrap templates come once a cluster uses the distribution and its controllers serve; without them they
+        cannot be made, and would hold up the classes of all others.
         """
-        self.providers, used = providers, providers.used
+        self.providers = providers
+        ready = providers.used & providers.serving
         kept = self._kept(session, site_id)
         bodies: dict[str, Body] = {ref.name.partition("/")[2]: body for ref, body in kept.items() if ref.kind == CLASS}
         wanted: dict[ResourceRef, DesiredResource] = {}
         for one in self.rendered.values():
             bodies[one.name] = one.cluster_class
             wanted |= _by_ref(class_resources(one.cluster_class, one.templates))
-            if one.distribution in used:
+            theirs = {ref for ref in templates_of(one.cluster_class) if not is_of_proxmox(ref)}
+            if one.distribution in ready or theirs <= kept.keys():
                 wanted |= _by_ref(provider_templates(one.distribution, one.provider_templates))
         for name in sorted(pins.classes_in_use(session, site_id) & bodies.keys()):
             refs = [ref for ref in templates_of(bodies[name]) if ref in kept]
             wanted = _by_ref(class_resources(bodies[name], [kept[ref] for ref in refs if is_of_proxmox(ref)])) | wanted
             distribution = str(find_distribution(name))
-            if distribution in used:
-                theirs = [kept[ref] for ref in refs if not is_of_proxmox(ref)]
-                wanted = _by_ref(provider_templates(distribution, theirs)) | wanted
+            wanted = _by_ref(provider_templates(distribution, [kept[ref] for ref in refs if not is_of_proxmox(ref)])) | wanted
         self.stands_for = self._aliases(session, site_id)
         for alias, one in self.rendered.items():
             named = alias_resource(alias, bodies.get(self.stands_for[alias], one.cluster_class))

@@ -89,7 +89,8 @@ def _fix(session: Session, rows: Iterable[ClusterRow], bodies: Mapping[str, Body
     fresh = [row for row in rows if row.state is ClusterState.DECLARED and row.declared_hash and not row.fixed]
     for row in fresh:
         row.fixed = {**_fixed_by(settings), **fixed_for(bodies[row.declared_hash or ""], settings.identity_providers)}
-    pins.add_pins(session, {row.id: name for row in fresh if (name := classes.newest(row.class_name))})
+    pinned = pins.pins_of(session, (row.id for row in fresh))  # a person may have moved one before it was planned first
+    pins.add_pins(session, {row.id: name for row in fresh if row.id not in pinned and (name := classes.newest(row.class_name))})
 
 
 def _fixed_by(settings: SiteSettings) -> dict[str, Any]:

@@ -40,6 +40,11 @@ class Seen:
         self._by_pool: dict[str, list[VmFact]] | None = None
         self._by_cluster: dict[str, list[MachineFact]] | None = None
         self._missed: dict[ResourceRef, datetime] = {}
+        self._read: set[str] = set()
+
+    def has_read(self, kind: str) -> bool:
+        """Tell whether this process has read a kind whole; what the database holds of it may be of any age."""
+        return kind in self._read
 
     def knows(self, kind: str) -> bool:
         """Tell whether a kind was read, or loaded from the database, since this process started."""
@@ -57,6 +62,7 @@ class Seen:
 
     def compare(self, kind: str, items: Collection[Observed]) -> Moved:
         """Return what a reading changes, without taking it over."""
+        self._read.add(kind)
         if self._same.get(kind) is items:
             return Moved()
         old = self._items.get(kind, {})

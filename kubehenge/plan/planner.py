@@ -214,7 +214,7 @@ def _adoption(lane: Lane, kind: Kind, state: ResourceState) -> Iterable[Action]:
         position=0,
         ref=state.ref,
         verb=Verb.CREATE,
-        change_class=kind.classify(None, state.desired, found),
+        change_class=kind.classify(state.observed if kind.name == "kube.cluster" else None, state.desired, found),
         part=Lane.ASKED,
         before=part_hash(kind, state.observed, Lane.ASKED),
         after=state.desired_hash,
@@ -262,7 +262,7 @@ def _updates(lane: Lane, kind: Kind, state: ResourceState, wanted: Body, left: B
             target=desired,
             changes=asked,
             drift=moved,
-            requires=state.requires,
+            requires=state.requires if any(one.path == CLASS_NAME for one in asked) else (),
             reason="" if asked else "changed by someone else",
         )
 
@@ -282,6 +282,9 @@ def _update_class(
     harm = kind.classify(found, whole, _fields(found, whole))
     return max((change, harm), key=SERIOUSNESS.index) if harm in _HARMFUL else change
 
+
+CLASS_NAME = "spec.topology.classRef.name"
+"""What stands already needs the site's things only where it goes over to another class; all else must not wait for them."""
 
 _GOES_WITH_ITS_CLUSTER = frozenset({"kube.cluster", "proxmox.volume_owner", "proxmox.pool"})
 """What holds machines and volumes: it goes with its cluster and never because a setting names another place (MODEL 19)."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kubehenge.model.canon import Body, FieldChange, canonical
-from kubehenge.model.identity import ANNOTATION_PROTECT, ANNOTATION_TOKEN_ID
+from kubehenge.model.identity import ANNOTATION_POOL, ANNOTATION_PROTECT, ANNOTATION_TOKEN_ID, ANNOTATION_VM_ID_RANGE
 from kubehenge.model.resource import SERIOUSNESS, ChangeClass
 from kubehenge.resources.topology import Topology, rolls_control_plane, rolls_workers
 
@@ -57,7 +57,7 @@ def classify_cluster(before: Body | None, after: Body | None, changes: Sequence[
     except (KeyError, TypeError):
         return ChangeClass.ROLLOUT  # someone took apart what decides about machines: a person reads what putting it back does
     classes = {ChangeClass.CHANGE}
-    if rolls_control_plane(old, new) or rolls_workers(old, new):
+    if rolls_control_plane(old, new) or rolls_workers(old, new) or any(_moves_machines(change) for change in changes):
         classes.add(ChangeClass.ROLLOUT)
     if new.control_plane_replicas < old.control_plane_replicas or any(
         new.pools.get(name, 0) < replicas for name, replicas in old.pools.items()
@@ -68,6 +68,11 @@ def classify_cluster(before: Body | None, after: Body | None, changes: Sequence[
     if added_provider or unprotected or (new.installs_rancher and not old.installs_rancher):
         classes.add(ChangeClass.TRUST)
     return most_serious(classes)
+
+
+def _moves_machines(change: FieldChange) -> bool:
+    """Tell whether a change of our own annotations reaches the machines' template: their range of VM ids, and their pool."""
+    return bool(change.before) and any(name in change.path for name in (ANNOTATION_VM_ID_RANGE, ANNOTATION_POOL))
 
 
 def classify_class(before: Body | None, after: Body | None, changes: Sequence[FieldChange]) -> ChangeClass:

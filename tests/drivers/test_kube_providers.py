@@ -36,12 +36,12 @@ def deployment(provider: str, *, replicas: int = 1, available: int = 1, generati
         ([deployment("bootstrap-k3s"), deployment("control-plane-k3s")], True, True),
         ([deployment("bootstrap-k3s"), deployment("control-plane-k3s", available=0)], True, False),
         ([deployment("bootstrap-k3s"), deployment("control-plane-k3s", seen=2)], True, False),
-        ([deployment("bootstrap-k3s", replicas=0, available=0), deployment("control-plane-k3s")], False, False),
+        ([deployment("bootstrap-k3s", replicas=0, available=0), deployment("control-plane-k3s")], "partly", False),
         ([deployment("bootstrap-k3s", replicas=2), deployment("control-plane-k3s", replicas=3)], True, True),
     ],
     ids=["serving", "one that has not started", "a change not seen yet", "one at none", "more than one of each"],
 )
-def test_a_distribution_runs_and_serves_when_both_its_controllers_do(deployments: list[Any], runs: bool, serving: bool) -> None:
+def test_a_distribution_runs_and_serves_when_both_its_controllers_do(deployments: list[Any], runs: bool | str, serving: bool) -> None:
     [found] = scales(map(controller, deployments))
     assert (found.ref, found.body, found.outputs) == (scale_ref("k3s"), {"runs": runs}, {SERVING: serving})
 
@@ -64,7 +64,6 @@ def test_controllers_are_stopped_and_started_by_their_scale_and_nothing_else_of_
     assert found["k3s"].body == {"runs": False}
     again = scale("rke2", runs=False)
     assert isinstance(kube.driver.update(again.ref, again.body, kube.context(CONTEXT_OF)), Done)
-    assert isinstance(kube.driver.look(again.ref, {"runs": False}, kube.context(CONTEXT_OF)), Done)
     read = kube.driver.read(again.ref, again.body)
     assert read is not None
     assert (read.body, read.outputs) == ({"runs": False}, {SERVING: False})

@@ -142,8 +142,6 @@ class KubeDriver:
 
     def look(self, ref: ResourceRef, handle: Mapping[str, Any], context: ActionContext) -> Outcome:  # noqa: ARG002 - the handle says all
         """Tell how a Cluster or a deletion stands."""
-        if ref.kind == kinds.PROVIDER_SCALE:
-            return self._providers.look(ref, handle)
         found = applying.find(self.client, ref)
         if handle["want"] == GONE:
             if found is None or found["metadata"]["uid"] != handle["uid"]:

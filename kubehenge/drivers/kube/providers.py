@@ -6,10 +6,10 @@ Nothing else of a Deployment is ever written, and no Deployment is made or delet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from kubehenge.drivers.base import Done, Outcome, Pending
+from kubehenge.drivers.base import Done, Outcome
 from kubehenge.drivers.kube import kinds
 from kubehenge.drivers.kube.client import KubeClient
 from kubehenge.drivers.kube.errors import as_mapping
@@ -20,6 +20,7 @@ from kubehenge.model.resource import Observed, ResourceRef
 from kubehenge.resources.providers import SERVING
 
 PROVIDER_LABEL = "cluster.x-k8s.io/provider"
+PARTLY = "partly"
 _ROLES = ("bootstrap", "control-plane")
 
 
@@ -60,7 +61,7 @@ def scales(found: Iterable[Controller]) -> tuple[Observed, ...]:
 def _scale(distribution: str, parts: list[Controller]) -> Observed:
     return Observed(
         ref=ResourceRef(kind=kinds.PROVIDER_SCALE, name=distribution),
-        body={"runs": all(one.runs for one in parts)},
+        body={"runs": PARTLY if len({one.runs for one in parts}) > 1 else parts[0].runs},
         outputs={SERVING: all(one.serves for one in parts)},
     )
 
@@ -77,7 +78,7 @@ class Providers:
 
     def write(self, ref: ResourceRef, body: Body) -> Outcome:
         """
-        Let controllers run, or not; pending until they serve.
+        Let controllers run, or not; whether they serve by then is for the readings to say, and nothing else waits here for it.
 
         Errors: RefusedError when they are not installed.
         """
@@ -85,17 +86,8 @@ class Providers:
             if one.runs != body["runs"]:
                 path = f"{kinds.DEPLOYMENTS.one(one.namespace, one.name)}/scale"
                 self._client.merge(path, {"spec": {"replicas": int(body["runs"])}})
-        return self.look(ref, body)
-
-    def look(self, ref: ResourceRef, handle: Mapping[str, object]) -> Outcome:
-        """Tell whether the controllers serve, where they are to run."""
-        parts = self._require(ref)
-        [left] = scales(parts)
-        waiting = [f"{one.namespace}/{one.name}" for one in parts if handle["runs"] and not one.serves]
-        if not waiting:
-            return Done(left=left)
-        waits_on = f"{', '.join(waiting)} to serve"
-        return Pending(handle={"runs": handle["runs"]}, waits_on=waits_on, left=left, done=len(parts) - len(waiting), of=len(parts))
+        [left] = scales(self._require(ref))
+        return Done(left=left)
 
     def _require(self, ref: ResourceRef) -> list[Controller]:
         parts = self._parts(ref)
