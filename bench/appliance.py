@@ -56,14 +56,14 @@ class Appliance:
         self.close()
         self.core = wiring.open_core(self.settings)
         self.loops = wiring.make_loops(self.core)
-        for watcher in self.loops.watchers:
+        for watcher in self.loops.watchers.values():
             watcher.start_watching()
         self.tick.families["kube"].read_bulk()  # which waits for the first lists
         return self.loops
 
     def close(self) -> None:
         if self.loops is not None:
-            for watcher in self.loops.watchers:
+            for watcher in self.loops.watchers.values():
                 watcher.stop()
             self.core.db.close()
             self.loops = None
