@@ -110,7 +110,7 @@ def test_a_tick_reads_plans_and_carries_out(built: Site) -> None:
         return [row["word"] for row in rows] == ["Available"] * 4
 
     until(all_available, "all four clusters are available")
-    assert [row["state"] for row in json.loads(built.kh("runs", "-o", "json"))] == ["done"] * 6
+    assert {row["state"] for row in json.loads(built.kh("runs", "-o", "json"))} == {"done"}
     assert "holds" in built.kh("get", "ledger", "--verify")
 
 

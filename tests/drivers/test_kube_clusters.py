@@ -221,6 +221,7 @@ def test_how_a_cluster_stands_is_reduced_to_what_people_ask(kube: KubeSite) -> N
         "endpoint": "192.0.2.10:6443",
         "version": "v1.36.5+k3s1",
         "class": "kubehenge-k3s",
+        "control_plane_kind": "",
         "paused": False,
         "deleting": False,
         "observed_generation": 1,
