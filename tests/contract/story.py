@@ -246,7 +246,8 @@ def _rebase(story: Story) -> None:
     story.settles("its control plane is looked after", lambda world: len(world["MachineHealthCheck"]) == 2)
     status, body = story.namespace.delete("ClusterClass", FIRST)
     story.notes["old class deleted"] = (status, body)
-    story.timeline.until(lambda world: FIRST not in world["ProxmoxMachineTemplate"], within_s=60, what="its templates stay")
+    templates = ("ProxmoxMachineTemplate", "KubeadmConfigTemplate")
+    story.timeline.until(lambda world: not any(FIRST in world[kind] for kind in templates), within_s=60, what="its templates stay")
 
 
 def _delete(story: Story) -> None:
