@@ -188,7 +188,8 @@ def test_another_class_with_equal_templates_replaces_nothing(story: Story) -> No
     before, after = story.before("rebase"), story.after("rebase")
     assert before["Machine"].keys() == after["Machine"].keys()
     own = {name for name in after["ProxmoxMachineTemplate"] if name.startswith(f"{NAME}-")}
-    assert own == {name for name in before["ProxmoxMachineTemplate"] if name.startswith(f"{NAME}-")}
+    # One of an earlier change may go meanwhile.
+    assert own <= {name for name in before["ProxmoxMachineTemplate"] if name.startswith(f"{NAME}-")}
 
 
 def test_another_class_brings_its_health_check(story: Story) -> None:
