@@ -110,7 +110,9 @@ def test_a_tick_reads_plans_and_carries_out(built: Site) -> None:
         return [row["word"] for row in rows] == ["Available"] * 4
 
     until(all_available, "all four clusters are available")
-    assert {row["state"] for row in json.loads(built.kh("runs", "-o", "json"))} == {"done"}
+    runs = json.loads(built.kh("runs", "-o", "json"))
+    assert {row["state"] for row in runs} == {"done"}
+    assert len([row for row in runs if not row["scope"].startswith("site:")]) == 4  # each cluster is made once
     assert "holds" in built.kh("get", "ledger", "--verify")
 
 
